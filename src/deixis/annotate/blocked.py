@@ -112,7 +112,7 @@ def _able_workers(project: Project, connection: Connection) -> Mapping[Task, set
     """Return the workers who have joined and may work on each task."""
     settings = project.settings
     chosen = (workers.c.role != MODEL_ROLE, workers.c.joined_at.is_not(None), workers.c.forgotten.is_(False))
-    joined = connection.execute(select(workers).where(*chosen)).all()
+    joined = connection.execute(select(workers).where(*chosen, workers.c.suspended_at.is_(None))).all()
     asked = [row for row in joined if row.role == Role.WORKER] or joined
     levels = {(row.worker, row.task): Level(row.level) for row in connection.execute(select(qualifications))}
     able: dict[Task, set[str]] = {task: set() for task in Task}

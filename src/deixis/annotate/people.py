@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, null, select, update
 
 from deixis.annotate import schema
-from deixis.annotate.schema import remarks, sessions, workers
+from deixis.annotate.schema import api_tokens, leases, questions, remarks, sessions, workers
 from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MAX_NAME_LENGTH = 100
 SESSION_SECONDS = 30 * 86400.0
+API_TOKEN_PREFIX = "dxa_"  # noqa: S105 - not a secret
 MODEL_ROLE = "model"
 """The role of models that make proposals; they appear in no list of workers."""
 
@@ -56,6 +57,7 @@ class Worker:
     history_items: int
     history_accuracy: float
     forgotten: bool
+    suspended: bool = False  # by an owner
 
     @property
     def can_review(self) -> bool:
@@ -95,7 +97,7 @@ def invite(
             role=role,
             vouched=vouched,
             invited_at=project.clock(),
-            invitation=_hash(token),
+            invitation=hash_token(token),
             history_items=history_items,
             history_accuracy=history_accuracy,
         )
@@ -125,7 +127,7 @@ def find_or_add_model(project: Project, connection: Connection, model: str, fing
 def find_invitation(project: Project, token: str) -> Worker:
     """Find the invited worker."""
     with project.database.reading() as connection:
-        row = connection.execute(select(workers).where(workers.c.invitation == _hash(token))).first()
+        row = connection.execute(select(workers).where(workers.c.invitation == hash_token(token))).first()
     if row is None:
         raise InvitationError
     return make_worker(row)
@@ -134,7 +136,7 @@ def find_invitation(project: Project, token: str) -> Worker:
 def accept_invitation(project: Project, token: str, password_hash: str) -> Worker:
     """Accept an invitation, which cannot be used again."""
     values = {"invitation": None, "password": password_hash, "joined_at": project.clock()}
-    accepted = update(workers).where(workers.c.invitation == _hash(token)).values(**values).returning(*workers.c)
+    accepted = update(workers).where(workers.c.invitation == hash_token(token)).values(**values).returning(*workers.c)
     with project.database.writing() as connection:
         row = connection.execute(accepted).first()
     if row is None:
@@ -149,7 +151,7 @@ def renew_invitation(project: Project, worker: str) -> str:
         if read_worker(connection, worker).forgotten:
             raise DeixisError(f"{worker}: the worker was forgotten; invite them under a new name")
         connection.execute(delete(sessions).where(sessions.c.worker == worker))
-        values = {"invitation": _hash(token), "password": None}
+        values = {"invitation": hash_token(token), "password": None}
         connection.execute(update(workers).where(workers.c.id == worker).values(**values))
     return token
 
@@ -185,10 +187,41 @@ def forget_worker(project: Project, name: str) -> Worker:
         worker = find_worker(connection, name)
         connection.execute(delete(remarks).where(remarks.c.worker == worker.id))
         connection.execute(delete(sessions).where(sessions.c.worker == worker.id))
-        values = {"name": None, "invitation": None, "password": None, "forgotten": True}
+        connection.execute(delete(api_tokens).where(api_tokens.c.worker == worker.id))
+        values = {"name": None, "invitation": None, "password": None, "subject": None, "forgotten": True}
         connection.execute(update(workers).where(workers.c.id == worker.id).values(**values))
     project.database.forget_log()
     return worker
+
+
+def suspend_worker(project: Project, name_or_id: str) -> Worker:
+    """Let a worker do nothing until `resume_worker`; their name, password and judgements stay.
+
+    Sessions end, and the questions that they hold are asked of others.
+    """
+    with project.database.writing() as connection:
+        worker = find_worker(connection, name_or_id)
+        if worker.role is Role.OWNER:
+            others = (
+                (workers.c.role == Role.OWNER.value) & (workers.c.id != worker.id) & workers.c.joined_at.is_not(None)
+            )
+            if connection.execute(select(workers.c.id).where(others, workers.c.suspended_at.is_(None))).first() is None:
+                raise DeixisError(f"{worker.name}: is the only owner, who cannot be suspended")
+        connection.execute(delete(sessions).where(sessions.c.worker == worker.id))
+        held = (leases.c.worker == worker.id) & (leases.c.state == "open")
+        released = select(leases.c.question).where(held, leases.c.question.is_not(None))
+        connection.execute(update(questions).where(questions.c.number.in_(released)).values(leased_until=0.0))
+        connection.execute(update(leases).where(held).values(state="lost"))
+        connection.execute(update(workers).where(workers.c.id == worker.id).values(suspended_at=project.clock()))
+    return replace(worker, suspended=True)
+
+
+def resume_worker(project: Project, name_or_id: str) -> Worker:
+    """End a suspension by an owner."""
+    with project.database.writing() as connection:
+        worker = find_worker(connection, name_or_id)
+        connection.execute(update(workers).where(workers.c.id == worker.id).values(suspended_at=None))
+    return replace(worker, suspended=False)
 
 
 def find_worker(connection: Connection, name_or_id: str) -> Worker:
@@ -208,7 +241,9 @@ def read_worker(connection: Connection, worker: str) -> Worker:
 
 def make_worker(row: Any) -> Worker:
     """Build a worker from a row of their table."""
-    return Worker(row.id, row.name, Role(row.role), row.vouched, row.history_items, row.history_accuracy, row.forgotten)
+    history = (row.history_items, row.history_accuracy)
+    suspended = row.suspended_at is not None
+    return Worker(row.id, row.name, Role(row.role), row.vouched, *history, row.forgotten, suspended)
 
 
 def start_session(
@@ -217,7 +252,7 @@ def start_session(
     """Log a worker in and return the session token, of which only a hash is stored."""
     token = secrets.token_urlsafe(32)
     now = project.clock()
-    row = {"hash": _hash(token), "worker": worker, "until": now + seconds, "assignment": assignment}
+    row = {"hash": hash_token(token), "worker": worker, "until": now + seconds, "assignment": assignment}
     with project.database.writing() as connection:
         connection.execute(delete(sessions).where(sessions.c.until <= now))
         connection.execute(insert(sessions), row)
@@ -225,18 +260,25 @@ def start_session(
 
 
 def find_session(project: Project, token: str) -> Session | None:
-    """Find the session of a token, unless it has expired."""
+    """Find the session of a session or API token, unless it has expired."""
+    if token.startswith(API_TOKEN_PREFIX):
+        chosen = select(api_tokens.c.worker, api_tokens.c.until, null().label("assignment"))
+        chosen = chosen.where(api_tokens.c.hash == hash_token(token))
+    else:
+        chosen = select(sessions.c.worker, sessions.c.until, sessions.c.assignment)
+        chosen = chosen.where(sessions.c.hash == hash_token(token))
     with project.database.reading() as connection:
-        row = connection.execute(select(sessions).where(sessions.c.hash == _hash(token))).first()
+        row = connection.execute(chosen).first()
         if row is None or row.until <= project.clock():
             return None
         worker = read_worker(connection, row.worker)
-        return None if worker.forgotten else Session(worker, row.until, row.assignment)
+        inactive = worker.forgotten or worker.suspended
+        return None if inactive else Session(worker, row.until, row.assignment)
 
 
 def end_session(project: Project, token: str) -> None:
     with project.database.writing() as connection:
-        connection.execute(delete(sessions).where(sessions.c.hash == _hash(token)))
+        connection.execute(delete(sessions).where(sessions.c.hash == hash_token(token)))
 
 
 def csrf_token(token: str) -> str:
@@ -244,5 +286,5 @@ def csrf_token(token: str) -> str:
     return hashlib.sha256(f"csrf {token}".encode(errors="replace")).hexdigest()[:32]
 
 
-def _hash(token: str) -> str:
+def hash_token(token: str) -> str:
     return hashlib.sha256(token.encode(errors="replace")).hexdigest()

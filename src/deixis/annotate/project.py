@@ -26,6 +26,7 @@ from deixis.annotate.queue import update_questions
 from deixis.annotate.schema import photos, requeue
 from deixis.annotate.settings import Settings, read_settings, write_settings
 from deixis.annotate.transactions import PhotoTransaction, SnapshotCache, change_photo, find_event, photo_columns
+from deixis.annotate.webhooks import Webhook, read_webhooks
 from deixis.annotate.workflow import CHAIN_TASKS, Rules, Task
 from deixis.errors import DeixisError
 from deixis.storage.atomic import make_private, new_directory, new_file
@@ -53,6 +54,7 @@ class Project:
     random: random.Random = field(default_factory=random.SystemRandom)
     snapshots: SnapshotCache = field(init=False)
     guideline_versions: dict[Task, int] = field(default_factory=dict, init=False)
+    webhooks: tuple[Webhook, ...] = field(default=(), init=False)  # `read_webhooks`
 
     def __post_init__(self) -> None:
         self.snapshots = SnapshotCache(self.settings)
@@ -93,7 +95,9 @@ def open_project(folder: Path) -> Project:
             make_private(folder / name)  # older versions let everybody read password hashes
     database = Database(about.get("database") or _sqlite_url(folder))
     database.check_version()
-    return Project(folder, database, read_settings(folder / SETTINGS_FILE), *_read_image_folders(about))
+    project = Project(folder, database, read_settings(folder / SETTINGS_FILE), *_read_image_folders(about))
+    read_webhooks(project)
+    return project
 
 
 def _read_about(folder: Path) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def next_question(
         if row.token not in exclude and row.task in tasks:
             is_test = row.purpose == Purpose.TEST
             return LeasedQuestion(row.token, Task(row.task), row.photo, row.asked, row.until, is_test)
-    if len(held) >= project.settings.held_at_once or found.forgotten:
+    if len(held) >= project.settings.held_at_once or found.forgotten or found.suspended:
         return None
     open_tasks = [task for task in tasks if levels[task] not in NO_WORK]
     while open_tasks:
@@ -136,7 +136,9 @@ def lease_again(project: Project, connection: Connection, worker: str, event: in
 def explain_no_question(project: Project, connection: Connection, worker: str) -> str:
     """Say in one line for the worker why there is no question."""
     settings = project.settings
-    _, levels = lock_worker(project, connection, worker)
+    found, levels = lock_worker(project, connection, worker)
+    if found.suspended:
+        return "the project's owner has suspended you"
     if all(level is Level.NO_HISTORY for level in levels.values()):
         needed = f"{settings.history_items} items with {settings.history_accuracy:.0%} accuracy"
         return f"this project requires {needed} done elsewhere; ask its owner to vouch for you"

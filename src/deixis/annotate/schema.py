@@ -71,6 +71,8 @@ workers = Table(
     Column("history_items", Integer, nullable=False),
     Column("history_accuracy", Float, nullable=False),
     Column("forgotten", Boolean, nullable=False),
+    Column("suspended_at", Float),  # by an owner; null for others
+    Column("subject", String),  # issuer and subject of a sign-in by OpenID Connect
 )
 
 events = Table(
@@ -215,6 +217,42 @@ assignments = Table(  # assignments of an external workforce
     Column("state", String, nullable=False),
 )
 
+api_tokens = Table(  # for programs, with the rights of a worker
+    "api_tokens",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("hash", String, nullable=False, unique=True),
+    Column("worker", String, ForeignKey("workers.id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("until", Float, nullable=False),
+    Index("tokens_of_worker", "worker"),
+)
+
+webhooks = Table(
+    "webhooks",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("url", Text, nullable=False),
+    Column("secret", String, nullable=False),  # signs the messages
+    Column("kinds", JSON, nullable=False),
+    Column("created_at", Float, nullable=False),
+)
+
+messages = Table(  # messages of webhooks that were not delivered yet
+    "messages",
+    metadata,
+    _running_number(),
+    Column("webhook", String, ForeignKey("webhooks.id", ondelete="CASCADE"), nullable=False),
+    Column("body", JSON, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("due_at", Float, nullable=False),
+    Column("error", Text),
+    Column("failed", Boolean, nullable=False),  # given up
+    Index("messages_due", "webhook", "failed", "due_at"),
+    sqlite_autoincrement=True,
+)
+
 
 _WORKER = bindparam("p_worker", type_=String)
 _TASK = bindparam("p_task", type_=String)
@@ -230,6 +268,7 @@ _WORKER_COLUMNS = (
     workers.c.history_items,
     workers.c.history_accuracy,
     workers.c.forgotten,
+    workers.c.suspended_at,
 )
 
 WORKER = select(*_WORKER_COLUMNS).where(workers.c.id == _WORKER)

@@ -22,6 +22,7 @@ from deixis.annotate.quality import update_box_checks
 from deixis.annotate.queue import update_questions
 from deixis.annotate.schema import photos, remarks
 from deixis.annotate.state import PhotoState, derive_state, extend_state
+from deixis.annotate.webhooks import queue_messages
 from deixis.annotate.workflow import Rules
 from deixis.errors import DeixisError
 
@@ -132,9 +133,12 @@ class PhotoTransaction:
 
     def apply(self, *, answered: int | None = None) -> None:
         """Update state, queue, the row of the photo and the checks of boxes; `answered` is that of the queue."""
-        self.snapshot = self._cache.extend(self.snapshot, tuple(self._added))
+        added = tuple(self._added)
+        self.snapshot = self._cache.extend(self.snapshot, added)
         self._added.clear()
         state = self.snapshot.state
+        if self._project.webhooks:
+            queue_messages(self._project, self.connection, self.photo, self._before, state, added)
         update_questions(self.connection, self.photo, self._position, state, answered)
         values = {"p_photo": self.photo, "last_event": self.snapshot.last_event} | photo_columns(state)
         self.connection.execute(schema.UPDATE_PHOTO, values)

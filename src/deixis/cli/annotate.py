@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -642,6 +643,115 @@ def forget(
     else:
         print(f"{name}: forgotten; judgements stay under {worker.id}")
         note("earlier backups still contain the name")
+
+
+@app.command()
+def suspend(
+    project: Folder,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name or id of the worker.")],
+    resume: Annotated[bool, typer.Option("--resume", help="End the suspension.")] = False,
+    json: Json = False,
+) -> None:
+    """Suspend a worker, or end a suspension.
+
+    A suspended worker cannot log in and gets no questions. Name, password and judgements stay.
+    """
+    from deixis.annotate.people import resume_worker, suspend_worker
+
+    with _open(project) as opened:
+        worker = (resume_worker if resume else suspend_worker)(opened, name)
+    if json:
+        print_json({"worker": worker.id, "suspended": worker.suspended})
+    elif resume:
+        print(f"{name}: may work again")
+    else:
+        print(f"{name}: suspended; to end it: deixis annotate suspend {project} {quote(name)} --resume")
+
+
+@app.command()
+def token(
+    project: Folder,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Name or id of the worker whose rights the token has.")
+    ] = None,
+    use: Annotated[str, typer.Option("--for", metavar="TEXT", help="What the token is for.")] = "script",
+    days: Annotated[int, typer.Option(min=1, metavar="N", help="Days until it expires.")] = 365,
+    revoke: Annotated[str | None, typer.Option(metavar="ID", help="Revoke the token with this id.")] = None,
+    json: Json = False,
+) -> None:
+    """Make an API token for programs, or list or revoke tokens.
+
+    Without NAME, list the tokens of all workers.
+    """
+    from deixis.annotate.api_tokens import create_token, list_tokens, revoke_token
+
+    with _open(project) as opened:
+        if revoke:
+            revoke_token(opened, revoke)
+            print_json({"revoked": revoke}) if json else print(f"{revoke}: revoked")
+        elif name:
+            number, secret = create_token(opened, name, use, days=days)
+            print_json({"id": number, "token": secret}) if json else print(secret)
+            note("this is shown once; anyone who has it acts as this worker")
+        else:
+            found = list_tokens(opened)
+            if json:
+                print_json([asdict(each) for each in found])
+            for each in [] if json else found:
+                print(f"{each.id}  {each.who}, {each.name}, until {_date(each.until)}")
+            if not found:
+                note(f"no tokens; make one with: deixis annotate token {project} NAME")
+
+
+def _date(at: float) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(at, UTC).date().isoformat()
+
+
+@app.command()
+def webhook(
+    project: Folder,
+    add: Annotated[str | None, typer.Option(metavar="URL", help="Send messages to this address.")] = None,
+    on: Annotated[
+        str,
+        typer.Option(
+            metavar="KINDS", help="Messages for --add: judgement, photo.finished, photo.reopened, review.needed."
+        ),
+    ] = "photo.finished,review.needed",
+    remove: Annotated[str | None, typer.Option(metavar="ID", help="Remove a webhook.")] = None,
+    retry: Annotated[
+        str | None, typer.Option(metavar="ID", help="Send the messages of a webhook that were given up again.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Send signed messages about judgements and photos to other programs, or list where they go.
+
+    The server sends them, and again if they fail, for three days.
+    """
+    from deixis.annotate.webhooks import add_webhook, list_webhooks, remove_webhook, retry_failed
+
+    with _open(project) as opened:
+        if add:
+            made = add_webhook(opened, add, [kind.strip() for kind in on.split(",")])
+            print_json(asdict(made)) if json else print(f"{made.id}: {made.url}\nsecret: {made.secret}")
+            note("the secret is shown once; receivers check signatures with deixis.annotate.verify_webhook")
+        elif remove:
+            remove_webhook(opened, remove)
+            print_json({"removed": remove}) if json else print(f"{remove}: removed")
+        elif retry:
+            count = retry_failed(opened, retry)
+            print_json({"again": count}) if json else print(f"{plural(count, 'message')} will be sent again")
+        else:
+            found = list_webhooks(opened)
+            if json:
+                print_json([asdict(each) for each in found])
+            for each in [] if json else found:
+                error = f"; {each.error}" if each.error else ""
+                kinds = ", ".join(each.kinds)
+                print(f"{each.id}  {each.url} ({kinds}): {each.waiting:,} waiting, {each.failed:,} given up{error}")
+            if not found:
+                note(f"no webhooks; add one with: deixis annotate webhook {project} --add URL")
 
 
 @app.command()

@@ -237,8 +237,16 @@ export interface Member {
   vouched: boolean;
   joined: boolean;
   forgotten: boolean;
+  suspended: boolean;
   history_items: number;
   history_accuracy: number;
+}
+
+export interface ApiToken {
+  id: string;
+  name: string;
+  created_at: number;
+  until: number;
 }
 
 export interface PhotoRow {
@@ -323,7 +331,13 @@ export const invite = (name: string, role: Role, vouched: boolean) =>
 export const renewInvitation = (worker: string) => change<{ link: string }>("POST", `/api/people/${worker}/invitation`, {});
 export const vouch = (worker: string) =>
   change<Member>("POST", `/api/people/${worker}`, { vouched: true, role: null });
+export const suspend = (worker: string, suspended: boolean) =>
+  change<Member>("POST", `/api/people/${worker}`, { suspended });
 export const forget = (worker: string) => change<object>("DELETE", `/api/people/${worker}`);
+
+export const tokens = async () => (await ask<{ tokens: ApiToken[] }>("GET", "/api/tokens")).tokens;
+export const makeToken = (name: string) => change<{ id: string; token: string }>("POST", "/api/tokens", { name });
+export const revokeToken = (id: string) => change<object>("DELETE", `/api/tokens/${id}`);
 
 export const photos = (offset: number, limit: number) =>
   ask<{ total: number; photos: PhotoRow[] }>("GET", `/api/photos?offset=${offset}&limit=${limit}`);

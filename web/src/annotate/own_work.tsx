@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import * as api from "./api";
+import { Tokens } from "./tokens";
 import { Failure, Password, Username, useSubmit } from "./login";
 import { TASK_TEXTS, describeTest } from "./tasks";
 
@@ -63,6 +64,7 @@ export function OwnWorkPage({ user }: { user: api.Person }) {
           <Levels standings={me.tasks} />
         </section>
       )}
+      <Tokens />
       <section class="card">
         <form
           class="edit"

@@ -9,6 +9,26 @@ const ROLES: Record<api.Role, string> = {
   owner: "Owner: everything",
 };
 
+const ASKED = {
+  link: {
+    title: "A new link?",
+    hint: (name: string) => `The password of ${name} stops working, and they choose a new one with the new link.`,
+    button: "Make a new link",
+  },
+  suspend: {
+    title: "Suspend this person?",
+    hint: (name: string) =>
+      `${name} is signed out and gets no questions until you resume them. What they judged stays, and still counts.`,
+    button: "Suspend them",
+  },
+  forget: {
+    title: "Forget this person?",
+    hint: (name: string) =>
+      `Name, password and comments of ${name} are removed for good. What they judged stays, without a name.`,
+    button: "Forget them",
+  },
+};
+
 /** Who works here, and invitations. */
 export function PeoplePage({ user }: { user: api.Person }) {
   const [people, setPeople] = useState<api.Member[]>([]);
@@ -16,7 +36,7 @@ export function PeoplePage({ user }: { user: api.Person }) {
   const [role, setRole] = useState<api.Role>("worker");
   const [vouched, setVouched] = useState(true);
   const [made, setMade] = useState<{ name: string; link: string } | null>(null);
-  const [asked, setAsked] = useState<{ person: api.Member; what: "link" | "forget" } | null>(null);
+  const [asked, setAsked] = useState<{ person: api.Member; what: "link" | "forget" | "suspend" } | null>(null);
   const { failure, isBusy, run } = useSubmit();
   const look = () => void run(async () => setPeople(await api.people()));
   useEffect(look, []);
@@ -36,6 +56,7 @@ export function PeoplePage({ user }: { user: api.Person }) {
       const { person, what } = asked;
       setAsked(null);
       if (what === "forget") await api.forget(person.worker);
+      else if (what === "suspend") await api.suspend(person.worker, true);
       else setMade({ name: person.name ?? "", link: (await api.renewInvitation(person.worker)).link });
       setPeople(await api.people());
     });
@@ -132,6 +153,23 @@ export function PeoplePage({ user }: { user: api.Person }) {
                         <button class="link" onClick={() => setAsked({ person, what: "link" })}>
                           New link
                         </button>{" "}
+                        {person.suspended ? (
+                          <button
+                            class="link"
+                            onClick={() =>
+                              void run(async () => {
+                                await api.suspend(person.worker, false);
+                                setPeople(await api.people());
+                              })
+                            }
+                          >
+                            Resume
+                          </button>
+                        ) : (
+                          <button class="link" onClick={() => setAsked({ person, what: "suspend" })}>
+                            Suspend
+                          </button>
+                        )}{" "}
                         <button class="link" onClick={() => setAsked({ person, what: "forget" })}>
                           Forget
                         </button>
@@ -145,15 +183,11 @@ export function PeoplePage({ user }: { user: api.Person }) {
         </div>
       </section>
       {asked && (
-        <Dialog title={asked.what === "link" ? "A new link?" : "Forget this person?"} onClose={() => setAsked(null)}>
-          <p class="hint">
-            {asked.what === "link"
-              ? `The password of ${asked.person.name} stops working, and they choose a new one with the new link.`
-              : `Name, password and comments of ${asked.person.name} are removed for good. What they judged stays, without a name.`}
-          </p>
+        <Dialog title={ASKED[asked.what].title} onClose={() => setAsked(null)}>
+          <p class="hint">{ASKED[asked.what].hint(asked.person.name ?? "")}</p>
           <p class="row">
             <button class="main" onClick={doAsked}>
-              {asked.what === "link" ? "Make a new link" : "Forget them"}
+              {ASKED[asked.what].button}
             </button>
             <button onClick={() => setAsked(null)}>Cancel</button>
           </p>
@@ -165,6 +199,7 @@ export function PeoplePage({ user }: { user: api.Person }) {
 
 function stateOf(person: api.Member): string {
   if (person.forgotten) return "forgotten";
+  if (person.suspended) return "suspended";
   const joined = person.joined ? "joined" : "invited";
   return person.role === "worker" && person.vouched ? `${joined}, vouched for` : joined;
 }

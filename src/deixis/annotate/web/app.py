@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from deixis import __version__
+from deixis.annotate.api_tokens import UnknownTokenError
 from deixis.annotate.guidelines import read_guidelines
 from deixis.annotate.judgements import ExpiredQuestionError, UnknownQuestionError
 from deixis.annotate.people import InvitationError, NameTakenError, Role, invite, renew_invitation
@@ -26,12 +27,15 @@ from deixis.annotate.schema import workers
 from deixis.annotate.transactions import RefusedError
 from deixis.annotate.web.authentication import Authentication
 from deixis.annotate.web.context import AppContext, Limits, TransactionQueue, WorkTime, errors
+from deixis.annotate.web.export_routes import add_export_routes
 from deixis.annotate.web.external_routes import WORKFORCE_HOSTS, FrameMiddleware, add_external_routes
 from deixis.annotate.web.owner_routes import add_owner_routes
 from deixis.annotate.web.photos import NoPictureError, PhotoLibrary, UnknownPhotoError
 from deixis.annotate.web.review_routes import add_review_routes
 from deixis.annotate.web.session_routes import add_session_routes
+from deixis.annotate.web.token_routes import add_token_routes
 from deixis.annotate.web.work_routes import add_work_routes
+from deixis.annotate.webhooks import read_webhooks, send_due_messages
 from deixis.annotate.workforce import EXTERNAL_PAGE
 from deixis.errors import DeixisError
 from deixis.web.address import ServerAddress, listen, open_in_browser
@@ -56,6 +60,7 @@ _STATUS_CODES: dict[type[Exception], int] = {
     UnknownPhotoError: 404,
     NoPictureError: 404,
     InvitationError: 404,
+    UnknownTokenError: 404,
     NameTakenError: 409,
     ExpiredQuestionError: 410,
     RefusedError: 422,
@@ -91,11 +96,12 @@ def make_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        maintenance = asyncio.create_task(_maintain(context))
+        background = [asyncio.create_task(_maintain(context)), asyncio.create_task(_send_messages(context))]
         yield
-        maintenance.cancel()
-        with suppress(asyncio.CancelledError):
-            await maintenance
+        for task in background:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
         await context.close()
 
     app = FastAPI(
@@ -114,6 +120,8 @@ def make_app(
         add_session_routes,
         add_review_routes,
         add_owner_routes,
+        add_token_routes,
+        add_export_routes,
         add_external_routes,
     ):
         add_routes(routes, context)
@@ -163,6 +171,22 @@ async def _maintain(context: AppContext) -> None:
         except DeixisError as error:
             _LOG.error("%s", error)
         await asyncio.sleep(_MAINTENANCE_S)
+
+
+async def _send_messages(context: AppContext) -> None:
+    """Send the messages of webhooks in a thread of their own, so that no judgement waits for them."""
+    sender = BoundedExecutor("webhooks", 1, 1)
+    try:
+        while True:
+            try:
+                await context.readers.run(read_webhooks, context.project)
+                while await sender.run(send_due_messages, context.project):
+                    pass
+            except DeixisError as error:
+                _LOG.error("%s", error)
+            await asyncio.sleep(_MAINTENANCE_S)
+    finally:
+        sender.close()
 
 
 def _add_workbench_error_handlers(app: FastAPI) -> None:

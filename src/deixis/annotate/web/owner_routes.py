@@ -11,7 +11,15 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from sqlalchemy import func, select
 from starlette.exceptions import HTTPException
 
-from deixis.annotate.people import MODEL_ROLE, change_worker, forget_worker, invite, renew_invitation
+from deixis.annotate.people import (
+    MODEL_ROLE,
+    change_worker,
+    forget_worker,
+    invite,
+    renew_invitation,
+    resume_worker,
+    suspend_worker,
+)
 from deixis.annotate.progress import format_pay, read_pace, read_progress
 from deixis.annotate.project import Project
 from deixis.annotate.review import PhotoPhrases, edit_phrases, read_phrases
@@ -105,13 +113,19 @@ def _add_people_routes(routes: APIRouter, context: AppContext) -> None:
         authentication.clear_cache()
         return LinkResponse(worker=worker, link=context.join_link(token))
 
-    @routes.post("/people/{worker}", summary="Vouch for a worker, or change the role", responses=_ERRORS)
+    @routes.post(
+        "/people/{worker}", summary="Vouch for a worker, change the role, suspend or resume", responses=_ERRORS
+    )
     async def change(request: Request, worker: Annotated[WorkerId, Path()], body: WorkerChangeRequest) -> Person:
         owner = await authentication.require_owner(request)
         await find_person(worker)
         if worker == owner.id and body.role is not None:
             raise DeixisError("owners cannot change their own role; ask another owner")
+        if worker == owner.id and body.suspended:
+            raise DeixisError("owners cannot suspend themselves; ask another owner")
         await readers.run(lambda: change_worker(project, worker, role=body.role, vouched=body.vouched))
+        if body.suspended is not None:
+            await readers.run(suspend_worker if body.suspended else resume_worker, project, worker)
         authentication.clear_cache()
         return await find_person(worker)
 
@@ -138,6 +152,7 @@ def _read_people(project: Project) -> list[Person]:
             vouched=row.vouched,
             joined=row.joined_at is not None,
             forgotten=row.forgotten,
+            suspended=row.suspended_at is not None,
             history_items=row.history_items,
             history_accuracy=row.history_accuracy,
         )

@@ -130,6 +130,12 @@ class InviteRequest(EmptyRequest):
 class WorkerChangeRequest(EmptyRequest):
     vouched: bool | None = None
     role: Role | None = None
+    suspended: bool | None = None
+
+
+class TokenRequest(EmptyRequest):
+    name: Name
+    days: int = Field(365, ge=1, le=3650)
 
 
 class PhraseItem(EmptyRequest):

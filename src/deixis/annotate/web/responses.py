@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from deixis.annotate.api_tokens import ApiToken
 from deixis.annotate.guidelines import Guideline
 from deixis.annotate.lessons import Lesson
 from deixis.annotate.people import Role
@@ -221,12 +222,24 @@ class Person(BaseModel):
     vouched: bool
     joined: bool
     forgotten: bool
+    suspended: bool
     history_items: int
     history_accuracy: float
 
 
 class PeopleResponse(BaseModel):
     people: list[Person]
+
+
+class TokensResponse(BaseModel):
+    tokens: list[ApiToken]
+
+
+class NewTokenResponse(BaseModel):
+    """A new API token, which is shown once."""
+
+    id: str
+    token: str
 
 
 class LinkResponse(BaseModel):

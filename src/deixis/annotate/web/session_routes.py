@@ -58,18 +58,20 @@ def add_session_routes(routes: APIRouter, context: AppContext) -> None:
             delays.failed(address, body.name)
             raise HTTPException(401, "wrong name or password")
         delays.succeeded(address, body.name)
+        refuse_suspended(found[0])
         return await log_in(response, found[0])
 
     @routes.post("/invitation", summary="The person that an invitation is for", responses=errors(404, 429))
     async def invitation(request: Request, body: InvitationRequest) -> InvitationResponse:
         limit_address(request)
         worker = await readers.run(find_invitation, project, body.token)
+        refuse_suspended(worker)
         return InvitationResponse(name=worker.name, role=worker.role, project=context.name)
 
     @routes.post("/join", summary="Accept an invitation, which can be used once", responses=errors(404, 429))
     async def join(request: Request, response: Response, body: JoinRequest) -> SessionResponse:
         limit_address(request)
-        await readers.run(find_invitation, project, body.token)
+        refuse_suspended(await readers.run(find_invitation, project, body.token))
         password_hash = await context.password_workers.run(hash_password, body.password)
         return await log_in(response, await readers.run(accept_invitation, project, body.token, password_hash))
 
@@ -91,6 +93,11 @@ def add_session_routes(routes: APIRouter, context: AppContext) -> None:
         await readers.run(set_password, project, user.id, password_hash)
         authentication.clear_cache()
         return await log_in(response, user.worker)
+
+
+def refuse_suspended(worker: Worker) -> None:
+    if worker.suspended:
+        raise HTTPException(403, "the project's owner has suspended you; ask them")
 
 
 def _describe_session(context: AppContext, worker: Worker | None, token: str | None) -> SessionResponse:

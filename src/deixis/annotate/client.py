@@ -1,0 +1,211 @@
+"""A client of the workbench for programs, with the standard library only."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from deixis.annotate.outgoing import StatusError, send_request
+from deixis.errors import DeixisError, UnavailableError
+from deixis.storage.atomic import new_directory
+
+_PAGE_SIZE = 200
+_FIRST_DELAY_S = 0.5
+_BUSY = (429, 502, 503, 504)
+
+
+class RequestError(DeixisError):
+    """The server refused a request; `status` is that of HTTP."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Client:
+    """Works in a project as the worker of an API token: questions, reviews, people and exports.
+
+    Answers are dictionaries, as ``GET /api/openapi.json`` of the server describes them. A request that can be repeated
+    is repeated while the server is busy or cannot be reached; an answer that is sent twice counts once.
+
+    Parameters
+    ----------
+    url : str
+        The address of the server, such as ``https://dogs.example.org``.
+    token : str
+        An API token: ``deixis annotate token PROJECT NAME``.
+    timeout : float
+        Seconds to wait for a response.
+    retries : int
+        How often a request is repeated.
+
+    Examples
+    --------
+    >>> client = Client("https://dogs.example.org", "dxa_…")  # doctest: +SKIP
+    >>> client.progress()["finished"]  # doctest: +SKIP
+    118
+    >>> while question := client.next_question(tasks=["quality"]):  # doctest: +SKIP
+    ...     client.answer(question, "good")
+    """
+
+    def __init__(self, url: str, token: str, *, timeout: float = 20.0, retries: int = 5) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise DeixisError(f"{url}: use the address of the server, such as https://dogs.example.org")
+        self.url, self._token = f"{parts.scheme}://{parts.netloc}", token
+        self._timeout, self._retries = timeout, retries
+
+    def __repr__(self) -> str:
+        return f"Client({self.url!r})"
+
+    def session(self) -> dict[str, Any]:
+        """Return the worker of the token, and what there is to know about the project."""
+        found = self._json("GET", "session")
+        if found["user"] is None:
+            raise RequestError(401, "the API token is wrong, was revoked or has expired")
+        return found
+
+    def progress(self) -> dict[str, Any]:
+        """Return the figures of the dashboard; for reviewers and owners."""
+        return self._json("GET", "dashboard")
+
+    def photos(self) -> Iterator[dict[str, Any]]:
+        """Iterate over the photos with their state; for owners."""
+        offset, total = 0, 1
+        while offset < total:
+            page = self._json("GET", "photos", query={"offset": offset, "limit": _PAGE_SIZE})
+            total = page["total"]
+            yield from page["photos"]
+            offset += _PAGE_SIZE
+
+    def image(self, photo: Mapping[str, Any]) -> bytes:
+        """Return a photo as JPEG: the value of "photo" in a question or in an item of `photos`."""
+        return self._send("GET", str(photo["url"]))
+
+    def next_question(
+        self, *, tasks: Sequence[str] | None = None, besides: Sequence[str] = ()
+    ) -> dict[str, Any] | None:
+        """Lease the next question, of some tasks only if given; None if there is none now.
+
+        `besides` are the tokens of questions that you hold already.
+        """
+        asked = {"tasks": list(tasks) if tasks is not None else None, "besides": list(besides)}
+        question: dict[str, Any] | None = self._json("POST", "next", asked, repeat=True)["question"]
+        return question
+
+    def answer(
+        self,
+        question: Mapping[str, Any],
+        answer: str,
+        *,
+        box: Sequence[float] | None = None,
+        seconds: float = 0.0,
+        remark: str = "",
+    ) -> dict[str, Any]:
+        """Answer a question; `box` belongs to answers with a box, such as "drawn"."""
+        said = {"token": question["token"], "answer": answer, "seconds": seconds, "remark": remark}
+        return self._json("POST", "answer", said | {"box": list(box) if box is not None else None}, repeat=True)
+
+    def skip(self, question: Mapping[str, Any], *, remark: str = "") -> dict[str, Any]:
+        """Return a question without an answer."""
+        return self._json("POST", "skip", {"token": question["token"], "remark": remark}, repeat=True)
+
+    def undo(self, event: int) -> dict[str, Any]:
+        """Undo a judgement by the number of its event."""
+        return self._json("POST", "undo", {"event": event}, repeat=True)
+
+    def review(self) -> list[dict[str, Any]]:
+        """Return the review queue; for reviewers and owners."""
+        found: list[dict[str, Any]] = self._json("GET", "review", query={"limit": _PAGE_SIZE})["items"]
+        return found
+
+    def decide(self, photo: str, mention: str, decision: str, *, remark: str = "") -> int:
+        """Decide on an item of the review queue, and return the number of the event."""
+        body = {"photo": photo, "mention": mention, "decision": decision, "remark": remark}
+        return int(self._json("POST", "review/decide", body)["event"])
+
+    def people(self) -> list[dict[str, Any]]:
+        """List all workers; for owners."""
+        found: list[dict[str, Any]] = self._json("GET", "people")["people"]
+        return found
+
+    def invite(self, name: str, *, role: str = "worker", vouched: bool = False) -> str:
+        """Invite a worker and return the link, which works once; for owners."""
+        return str(self._json("POST", "people", {"name": name, "role": role, "vouched": vouched})["link"])
+
+    def suspend(self, worker: str, *, resume: bool = False) -> dict[str, Any]:
+        """Suspend a worker by id, or end the suspension; for owners."""
+        return self._json("POST", f"people/{quote(worker, safe='')}", {"suspended": not resume}, repeat=True)
+
+    def export(self, to: str, out: str | Path, *, unfinished: bool = False, force: bool = False) -> Path:
+        """Write the annotations as ``deixis annotate export`` does, into a new directory; for owners."""
+        query = {"to": to, "unfinished": str(unfinished).lower()}
+        content = self._send("GET", f"/api/export?{urlencode(query)}", repeat=True)
+        try:
+            with new_directory(out, replace=force) as folder, zipfile.ZipFile(io.BytesIO(content)) as archive:
+                archive.extractall(folder)
+        except zipfile.BadZipFile:
+            raise DeixisError(f"{self.url}: the export is not a zip file") from None
+        return Path(out)
+
+    def _json(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        query: Mapping[str, Any] | None = None,
+        repeat: bool = False,
+    ) -> dict[str, Any]:
+        address = f"/api/{path}" + (f"?{urlencode(query)}" if query else "")
+        content = self._send(method, address, body, repeat=repeat or method == "GET")
+        try:
+            found: dict[str, Any] = json.loads(content)
+        except ValueError:
+            raise DeixisError(f"{self.url}{address}: answered with something other than JSON") from None
+        return found
+
+    def _send(self, method: str, address: str, body: Mapping[str, Any] | None = None, *, repeat: bool = False) -> bytes:
+        """Send a request, again after failures that may pass if `repeat`."""
+        delay_s, attempts = _FIRST_DELAY_S, 1 + (self._retries if repeat else 0)
+        for left in reversed(range(attempts)):
+            try:
+                return self._send_once(method, address, body)
+            except UnavailableError as error:
+                if not left:
+                    raise
+                time.sleep(min(getattr(error, "retry_after_s", 0.0) or delay_s, 60.0))
+                delay_s *= 2
+        raise AssertionError  # pragma: no cover
+
+    def _send_once(self, method: str, address: str, body: Mapping[str, Any] | None) -> bytes:
+        headers = {"authorization": f"Bearer {self._token}", "content-type": "application/json"}
+        content = None if body is None else json.dumps(body).encode()
+        try:
+            return send_request(method, self.url + address, headers=headers, body=content, timeout_s=self._timeout)
+        except StatusError as error:
+            message = _read_error(error)
+            if error.status in _BUSY:
+                raise _BusyError(message, error.retry_after_s) from None
+            raise RequestError(error.status, message) from None
+
+
+class _BusyError(UnavailableError):
+    """The server says that a request has to be repeated later."""
+
+    def __init__(self, message: str, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+def _read_error(error: StatusError) -> str:
+    try:
+        return str(json.loads(error.body)["error"])
+    except (ValueError, KeyError, TypeError):
+        return str(error)

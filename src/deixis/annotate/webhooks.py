@@ -1,0 +1,208 @@
+"""Webhooks: messages to other programs about judgements and photos.
+
+A message is stored in the transaction that causes it, so none is lost or sent for what was rolled back, and it is sent
+later by a thread of the server, so no judgement waits for it. Messages that fail are sent again, with growing delays.
+Receivers may get a message twice, with the same id.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from deixis.annotate.events import Event, Judged, Skipped, Undone
+from deixis.annotate.outgoing import send_request
+from deixis.annotate.schema import messages, webhooks
+from deixis.annotate.signatures import make_secret, sign_message
+from deixis.annotate.state import PhotoState
+from deixis.errors import DeixisError
+
+if TYPE_CHECKING:
+    from deixis.annotate.project import Project
+
+JUDGEMENT, FINISHED, REOPENED, REVIEW = "judgement", "photo.finished", "photo.reopened", "review.needed"
+KINDS = (JUDGEMENT, FINISHED, REOPENED, REVIEW)
+DELAYS_S = (5, 30, 120, 600, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 24 * 3600)
+"""Seconds before a failed message is sent again; after the last one it is given up."""
+
+TIMEOUT_S = 5.0
+_MAX_ERROR_LENGTH = 200
+_BATCH = 20
+_MENTION = re.compile(r"\d+:\d+-\d+")
+
+Post = Callable[[str, dict[str, str], bytes], None]
+"""Sends a body with headers to an address; raises `DeixisError` unless it was accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """An address that gets messages of some kinds."""
+
+    id: str
+    url: str
+    secret: str
+    kinds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookStatus:
+    """A webhook with the number of its messages that wait and that were given up, and the last error."""
+
+    id: str
+    url: str
+    kinds: tuple[str, ...]
+    waiting: int
+    failed: int
+    error: str | None
+
+
+def add_webhook(project: Project, url: str, kinds: Sequence[str] = (FINISHED, REVIEW)) -> Webhook:
+    """Add a webhook; its secret, with which messages are signed, cannot be shown again."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
+        raise DeixisError(f"{url}: use an address such as https://example.org/hook")
+    for kind in kinds:
+        if kind not in KINDS:
+            raise DeixisError(f"{kind!r} is not a kind of message; choose from: {', '.join(KINDS)}")
+    made = Webhook(secrets.token_hex(4), url, make_secret(), tuple(dict.fromkeys(kinds)))
+    row = {"id": made.id, "url": url, "secret": made.secret, "kinds": list(made.kinds), "created_at": project.clock()}
+    with project.database.writing() as connection:
+        connection.execute(insert(webhooks), row)
+    read_webhooks(project)
+    return made
+
+
+def remove_webhook(project: Project, webhook: str) -> None:
+    """Remove a webhook with its messages."""
+    with project.database.writing() as connection:
+        connection.execute(delete(messages).where(messages.c.webhook == webhook))
+        if not connection.execute(delete(webhooks).where(webhooks.c.id == webhook)).rowcount:
+            raise DeixisError(f"{webhook}: no such webhook in this project")
+    read_webhooks(project)
+
+
+def read_webhooks(project: Project) -> None:
+    """Read the webhooks for `queue_messages`; another process may have changed them."""
+    with project.database.reading() as connection:
+        rows = connection.execute(select(webhooks).order_by(webhooks.c.created_at, webhooks.c.id)).all()
+    project.webhooks = tuple(Webhook(row.id, row.url, row.secret, tuple(row.kinds)) for row in rows)
+
+
+def list_webhooks(project: Project) -> list[WebhookStatus]:
+    """List the webhooks with the state of their messages."""
+    counted = select(
+        messages.c.webhook, func.count().filter(messages.c.failed.is_(False)), func.count().filter(messages.c.failed)
+    ).group_by(messages.c.webhook)
+    read_webhooks(project)
+    with project.database.reading() as connection:
+        counts = {name: (waiting, failed) for name, waiting, failed in connection.execute(counted)}
+        last = select(messages.c.webhook, messages.c.error).where(messages.c.error.is_not(None))
+        errors = {row.webhook: row.error for row in connection.execute(last.order_by(messages.c.number))}
+    return [
+        WebhookStatus(each.id, each.url, each.kinds, *counts.get(each.id, (0, 0)), errors.get(each.id))
+        for each in project.webhooks
+    ]
+
+
+def retry_failed(project: Project, webhook: str) -> int:
+    """Send the messages of a webhook that were given up again; return their number."""
+    values = {"failed": False, "attempts": 0, "due_at": project.clock()}
+    with project.database.writing() as connection:
+        again = update(messages).where(messages.c.webhook == webhook, messages.c.failed).values(**values)
+        return int(connection.execute(again).rowcount)
+
+
+def queue_messages(
+    project: Project,
+    connection: Connection,
+    photo: str,
+    before: PhotoState,
+    after: PhotoState,
+    added: Sequence[Event],
+) -> None:
+    """Store the messages about a change of a photo, in its transaction."""
+    now = project.clock()
+    rows = [
+        {"webhook": webhook.id, "body": body, "attempts": 0, "due_at": now, "error": None, "failed": False}
+        for body in _describe_change(project, photo, before, after, added, now)
+        for webhook in project.webhooks
+        if body["type"] in webhook.kinds
+    ]
+    if rows:
+        connection.execute(insert(messages), rows)
+
+
+def _describe_change(
+    project: Project, photo: str, before: PhotoState, after: PhotoState, added: Sequence[Event], now: float
+) -> Iterator[dict[str, Any]]:
+    about: dict[str, Any] = {"project": project.folder.absolute().name, "photo": photo}
+    for event in added:
+        data = about | {"event": event.number, "worker": event.worker}
+        if isinstance(event, Judged | Skipped):
+            mentions = [name for name in event.subject.split() if _MENTION.fullmatch(name)]
+            data |= {"task": event.task.value, "mentions": mentions, "answer": None, "box": None}
+            data |= {"answer": event.answer.value, "box": event.box} if isinstance(event, Judged) else {}
+            yield {"type": JUDGEMENT, "timestamp": now, "data": data}
+        elif isinstance(event, Undone):
+            yield {"type": JUDGEMENT, "timestamp": now, "data": data | {"undone": event.event}}
+    if after.finished != before.finished:
+        yield {"type": FINISHED if after.finished else REOPENED, "timestamp": now, "data": about}
+    waiting = {(item.reason, item.mention) for item in before.review}
+    for item in after.review:
+        if (item.reason, item.mention) not in waiting:
+            data = about | {"mention": item.mention, "reason": item.reason.value, "holds_up": item.holds_up}
+            yield {"type": REVIEW, "timestamp": now, "data": data}
+
+
+def send_due_messages(project: Project, post: Post | None = None) -> int:
+    """Send the messages that are due, and return how many were accepted.
+
+    After a failure, the other messages of the same webhook wait for the next call.
+    """
+    accepted = 0
+    for webhook in project.webhooks:
+        due = (messages.c.webhook == webhook.id) & messages.c.failed.is_(False) & (messages.c.due_at <= project.clock())
+        with project.database.reading() as connection:
+            rows = connection.execute(select(messages).where(due).order_by(messages.c.number).limit(_BATCH)).all()
+        for row in rows:
+            error = _send(project, webhook, row.number, row.body, post or post_message)
+            same = messages.c.number == row.number
+            with project.database.writing() as connection:
+                if error is None:
+                    connection.execute(delete(messages).where(same))
+                    accepted += 1
+                    continue
+                failed = row.attempts >= len(DELAYS_S)
+                delay = 0 if failed else DELAYS_S[row.attempts]
+                values = {"attempts": row.attempts + 1, "due_at": project.clock() + delay, "failed": failed}
+                connection.execute(update(messages).where(same).values(**values, error=error[:_MAX_ERROR_LENGTH]))
+            break
+    return accepted
+
+
+def _send(project: Project, webhook: Webhook, number: int, body: dict[str, Any], post: Post) -> str | None:
+    """Send one message; return the error if it was not accepted."""
+    text, sent_at, message_id = json.dumps(body).encode(), int(project.clock()), f"{webhook.id}-{number}"
+    headers = {
+        "content-type": "application/json",
+        "webhook-id": message_id,
+        "webhook-timestamp": str(sent_at),
+        "webhook-signature": sign_message(webhook.secret, message_id, sent_at, text),
+    }
+    try:
+        post(webhook.url, headers, text)
+    except DeixisError as error:
+        return str(error)
+    return None
+
+
+def post_message(url: str, headers: dict[str, str], body: bytes) -> None:
+    """Send a message over HTTP."""
+    send_request("POST", url, headers=headers, body=body, timeout_s=TIMEOUT_S)

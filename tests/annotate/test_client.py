@@ -1,0 +1,161 @@
+"""The client for programs, against a real server."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+import uvicorn
+
+from deixis.annotate import Client, RequestError
+from deixis.annotate.api_tokens import create_token
+from deixis.annotate.people import Role
+from deixis.annotate.project import Project
+from deixis.annotate.web.app import make_app
+from deixis.annotate.webhooks import JUDGEMENT, add_webhook, list_webhooks
+from deixis.errors import DeixisError, UnavailableError
+from tests.annotate.conftest import MakeProject
+from tests.annotate.fakes import people
+
+
+@contextmanager
+def served(project: Project) -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        config = uvicorn.Config(make_app(project), log_level="warning", timeout_graceful_shutdown=1)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        finally:
+            server.should_exit = True
+            thread.join(20)
+
+
+@pytest.fixture
+def project(new_project: MakeProject) -> Project:
+    made, clock = new_project(1, judgements_to_end=1, independent=False)
+    import time
+
+    clock.now = time.time()
+    return made
+
+
+def test_a_program_annotates_and_exports_a_project(project: Project, tmp_path: Path) -> None:
+    people(project, "Olga", role=Role.OWNER)
+    _, token = create_token(project, "Olga", "test")
+    with served(project) as url:
+        client = Client(url, token)
+        assert client.session()["user"]["name"] == "Olga"
+        assert [photo["name"] for photo in client.photos()] == ["dog0"]
+        answers = {"link": "yes", "verify": "yes", "requirement": "no box"}
+        while question := client.next_question():
+            last = client.answer(question, answers[question["task"]], seconds=2.0)
+        assert client.progress()["finished"] == 1
+        client.undo(last["event"])
+        again = client.next_question(tasks=["requirement"])
+        assert again is not None
+        client.answer(again, "scene")
+        out = client.export("entities", tmp_path / "out")
+        assert {path.name for path in out.iterdir()} >= {"provenance.jsonl"}
+        assert any("Sentences" in str(path) for path in out.rglob("*.txt"))
+        link = client.invite("Ann")
+        assert "#/join/" in link
+        ann = next(each["worker"] for each in client.people() if each["name"] == "Ann")
+        assert client.suspend(ann)["suspended"]
+        assert not client.suspend(ann, resume=True)["suspended"]
+        with pytest.raises(RequestError) as refused:
+            client.decide("p" + 24 * "0", "0:0-5", "box")
+        assert refused.value.status == 404
+        with pytest.raises(RequestError):
+            client.answer({"token": "nothing"}, "yes")
+
+
+def test_a_wrong_token_and_a_server_that_is_not_there_are_errors(project: Project) -> None:
+    with served(project) as url:
+        with pytest.raises(RequestError) as refused:
+            Client(url, "dxa_wrong").session()
+        assert refused.value.status == 401
+        with pytest.raises(RequestError):
+            Client(url, "dxa_wrong").progress()
+    with pytest.raises(UnavailableError):
+        Client(url, "x", retries=0).session()
+    with pytest.raises(DeixisError):
+        Client("ftp://example.org", "x")
+
+
+def test_a_busy_server_is_asked_again_and_a_redirect_does_not_get_the_token() -> None:
+    seen: list[str] = []
+    busy = [503, 429, 200]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(self.path)
+            status = 302 if self.path.startswith("/api/people") else busy.pop(0)
+            self.send_response(status)
+            body = b'{"photos": 1}' if status == 200 else b'{"error": "busy"}'
+            self.send_header("content-length", str(len(body)))
+            self.send_header("location", "/elsewhere")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        client = Client(f"http://127.0.0.1:{server.server_port}", "t")
+        assert client.progress() == {"photos": 1}
+        assert len(seen) == 3
+        with pytest.raises(RequestError):
+            client.people()
+        assert "/elsewhere" not in seen
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_the_server_sends_messages_and_judgements_do_not_wait_for_them(project: Project) -> None:
+    received, release = threading.Event(), threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            received.set()
+            release.wait(20)  # a slow receiver
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    people(project, "Ann")
+    _, token = create_token(project, "Ann", "test")
+    add_webhook(project, f"http://127.0.0.1:{server.server_port}/", [JUDGEMENT])
+    try:
+        with served(project) as url:
+            client = Client(url, token)
+            question = client.next_question()
+            assert question is not None
+            client.answer(question, "yes")
+            assert received.wait(20)
+            second = client.next_question()  # while the receiver has not answered
+            assert second is not None
+            assert client.answer(second, "yes")["event"]
+            assert list_webhooks(project)[0].waiting == 2
+            release.set()
+    finally:
+        release.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,243 @@
+"""Webhooks: what is sent, when, and again after failures."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from deixis.annotate.people import Role
+from deixis.annotate.project import Project, open_project
+from deixis.annotate.schema import messages
+from deixis.annotate.signatures import SignatureError, sign_message, verify_webhook
+from deixis.annotate.webhooks import (
+    DELAYS_S,
+    FINISHED,
+    JUDGEMENT,
+    KINDS,
+    REOPENED,
+    add_webhook,
+    list_webhooks,
+    post_message,
+    remove_webhook,
+    retry_failed,
+    send_due_messages,
+)
+from deixis.annotate.workflow import Answer
+from deixis.errors import DeixisError, UnavailableError
+from tests.annotate.conftest import MakeProject
+from tests.annotate.fakes import answer, ask, link_and_verify, people, record, undo
+
+
+class Inbox:
+    """Receives messages, and refuses as many as a test says."""
+
+    def __init__(self) -> None:
+        self.received: list[tuple[dict[str, str], bytes]] = []
+        self.refusals = 0
+
+    def __call__(self, url: str, headers: dict[str, str], body: bytes) -> None:
+        if self.refusals:
+            self.refusals -= 1
+            raise DeixisError("answered 500")
+        self.received.append((headers, body))
+
+    @property
+    def bodies(self) -> list[dict[str, Any]]:
+        return [json.loads(body) for _, body in self.received]
+
+
+def waiting(project: Project) -> int:
+    with project.database.reading() as connection:
+        return connection.scalar(select(func.count()).select_from(messages)) or 0
+
+
+def finish_photo(project: Project) -> None:
+    """Two people say that the dog has no box."""
+    ann, bob = people(project, "Ann", "Bob")
+    link_and_verify(project, ann)
+    answer(project, ann, Answer.NO_BOX)
+    answer(project, bob, Answer.NO_BOX)
+
+
+def test_judgements_and_finished_photos_are_sent_signed(new_project: MakeProject) -> None:
+    project, clock = new_project()
+    made = add_webhook(project, "https://example.org/hook", KINDS)
+    finish_photo(project)
+    inbox = Inbox()
+    assert send_due_messages(project, inbox) == 5
+    assert [body["type"] for body in inbox.bodies] == [JUDGEMENT] * 4 + [FINISHED]
+    first = inbox.bodies[0]["data"]
+    assert (first["photo"], first["task"], first["answer"]) == ("dog0", "link", "yes")
+    assert first["mentions"] == ["0:0-5", "1:0-7"]
+    ids = {verify_webhook(made.secret, headers, body, now=clock.now) for headers, body in inbox.received}
+    assert len(ids) == 5
+    assert waiting(project) == 0
+    assert send_due_messages(project, inbox) == 0
+
+
+def test_only_the_chosen_kinds_are_sent_and_an_undo_reopens_a_photo(new_project: MakeProject) -> None:
+    project, _ = new_project()
+    add_webhook(project, "https://example.org/hook", [FINISHED, REOPENED])
+    ann, bob = people(project, "Ann", "Bob")
+    link_and_verify(project, ann)
+    answer(project, ann, Answer.NO_BOX)
+    last = answer(project, bob, Answer.NO_BOX)
+    undo(project, bob, last)
+    inbox = Inbox()
+    send_due_messages(project, inbox)
+    assert [body["type"] for body in inbox.bodies] == [FINISHED, REOPENED]
+
+
+def test_reviewers_are_called(new_project: MakeProject) -> None:
+    project, _ = new_project(votes_to_review=1)
+    add_webhook(project, "https://example.org/hook")
+    ann = people(project, "Ann")[0]
+    link_and_verify(project, ann)
+    answer(project, ann, Answer.NO_BOX)
+    inbox = Inbox()
+    send_due_messages(project, inbox)
+    assert [(body["type"], body["data"]["holds_up"]) for body in inbox.bodies] == [("review.needed", True)]
+
+
+def test_a_refused_message_is_sent_again_later_with_the_same_id_and_then_given_up(new_project: MakeProject) -> None:
+    project, clock = new_project()
+    made = add_webhook(project, "https://example.org/hook")
+    finish_photo(project)
+    inbox = Inbox()
+    inbox.refusals = 1
+    assert send_due_messages(project, inbox) == 0
+    assert list_webhooks(project)[0].error == "answered 500"
+    assert send_due_messages(project, inbox) == 0, "not before the delay has passed"
+    inbox.refusals = len(DELAYS_S)
+    for delay in DELAYS_S:
+        clock.now += delay
+        assert send_due_messages(project, inbox) == 0
+    clock.now += 1e9
+    assert send_due_messages(project, inbox) == 0
+    found = list_webhooks(project)[0]
+    assert (found.waiting, found.failed) == (0, 1)
+    assert retry_failed(project, made.id) == 1
+    assert send_due_messages(project, inbox) == 1
+    assert verify_webhook(made.secret, *inbox.received[0], now=clock.now)
+
+
+def test_a_message_survives_a_restart_and_a_rolled_back_judgement_sends_none(new_project: MakeProject) -> None:
+    project, _ = new_project()
+    add_webhook(project, "https://example.org/hook", [JUDGEMENT])
+    [ann] = people(project, "Ann")
+    token = ask(project, ann).token
+    with pytest.raises(DeixisError):
+        record(project, ann, token, "nonsense")
+    assert waiting(project) == 0
+    record(project, ann, token, "yes")
+    other = open_project(project.folder)
+    inbox = Inbox()
+    assert send_due_messages(other, inbox) == 1
+    other.close()
+
+
+def test_a_failing_webhook_does_not_hold_up_another(new_project: MakeProject) -> None:
+    project, _ = new_project()
+    add_webhook(project, "https://example.org/bad", [JUDGEMENT])
+    add_webhook(project, "https://example.org/good", [JUDGEMENT])
+    finish_photo(project)
+    inbox = Inbox()
+    tried: list[str] = []
+
+    def post(url: str, headers: dict[str, str], body: bytes) -> None:
+        tried.append(url)
+        if url.endswith("bad"):
+            raise UnavailableError("unreachable")
+        inbox(url, headers, body)
+
+    assert send_due_messages(project, post) == 4
+    assert sum(url.endswith("bad") for url in tried) == 1, "the others wait for the next call"
+    assert {each.url.rpartition("/")[2]: each.waiting for each in list_webhooks(project)} == {"bad": 4, "good": 0}
+
+
+def test_a_removed_webhook_gets_nothing(new_project: MakeProject) -> None:
+    project, _ = new_project()
+    made = add_webhook(project, "https://example.org/hook", [JUDGEMENT])
+    finish_photo(project)
+    remove_webhook(project, made.id)
+    assert waiting(project) == 0
+    assert send_due_messages(project, Inbox()) == 0
+    with pytest.raises(DeixisError):
+        remove_webhook(project, made.id)
+
+
+@pytest.mark.parametrize("url", ["ftp://example.org/x", "example.org", "https://user:pw@example.org/", "file:///etc"])
+def test_other_addresses_are_refused(new_project: MakeProject, url: str) -> None:
+    project, _ = new_project()
+    with pytest.raises(DeixisError):
+        add_webhook(project, url)
+
+
+def test_changed_messages_old_ones_and_other_secrets_are_recognized() -> None:
+    secret, body = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", b"{}"
+    headers = {"Webhook-Id": "1", "Webhook-Timestamp": "1000"}
+    headers["Webhook-Signature"] = f"v1,wrong {sign_message(secret, '1', 1000, body)}"
+    assert verify_webhook(secret, headers, body, now=1200.0) == "1"
+    for now, changed, key in ((1200.0, b"[]", secret), (1400.0, body, secret), (1200.0, body, "whsec_AAAA")):
+        with pytest.raises(SignatureError):
+            verify_webhook(key, headers, changed, now=now)
+
+
+@contextmanager
+def server(status: int, location: str = "") -> Iterator[tuple[str, list[bytes]]]:
+    """Serve HTTP requests with a status, and collect the bodies."""
+    received: list[bytes] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            received.append(self.rfile.read(int(self.headers["content-length"])))
+            self.send_response(status)
+            if location:
+                self.send_header("location", location)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    served = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=served.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{served.server_port}/", received
+    finally:
+        served.shutdown()
+        served.server_close()
+        thread.join()
+
+
+def test_messages_are_sent_over_http_and_redirects_are_not_followed() -> None:
+    with server(204) as (url, received):
+        post_message(url, {"content-type": "application/json"}, b"{}")
+        assert received == [b"{}"]
+        with server(307, location=url) as (moved, _), pytest.raises(DeixisError):
+            post_message(moved, {}, b"secret")
+        assert received == [b"{}"]
+    with pytest.raises(UnavailableError):
+        post_message(url, {}, b"{}")
+
+
+def test_reviewers_decisions_send_messages_too(new_project: MakeProject) -> None:
+    from deixis.annotate.review import decide_chain
+
+    project, _ = new_project(votes_to_review=1)
+    add_webhook(project, "https://example.org/hook", [FINISHED])
+    [ann], [rob] = people(project, "Ann"), people(project, "Rob", role=Role.REVIEWER)
+    link_and_verify(project, ann)
+    answer(project, ann, Answer.NO_BOX)
+    decide_chain(project, rob, "dog0", "1:0-7", "no box")
+    inbox = Inbox()
+    send_due_messages(project, inbox)
+    assert [body["type"] for body in inbox.bodies] == [FINISHED]
