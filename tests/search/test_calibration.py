@@ -55,7 +55,8 @@ def some_calibration() -> Calibration:
     weights = tuple(map(float, range(FEATURES)))
     lines, background = ((0.0, 1.0), (-1.0, 0.5)), (0.0, 0.0, 0.5)
     prior = WordPrior(-1.0, 0.2)
-    return Calibration("7f", weights, lines, background, prior, threshold, (-3.0, 8.0, -0.5), similarity_threshold)
+    short = Threshold((10,), (1.0,))
+    return Calibration("7f", weights, lines, background, prior, threshold, short, (-3.0, 8.0, -0.5), similarity_threshold)
 
 
 def test_the_logit_is_the_lowest_of_the_lines() -> None:
@@ -84,9 +85,18 @@ def test_hits_are_probable_and_not_far_below_the_best() -> None:
     calibration = some_calibration()  # with 100 photos, what is below 27 % is not shown
     chances = np.array([0.9, 0.31, 0.29, 0.1])
     logits = np.log(chances / (1 - chances)).astype(np.float32)
-    assert calibration.is_hit(logits, 100).tolist() == [True, True, False, False]
-    assert calibration.is_hit(logits[1:], 100).tolist() == [True, True, False]
-    assert calibration.is_hit(logits[:0], 100).tolist() == []
+    assert calibration.is_hit(logits, 9, 100).tolist() == [True, True, False, False]
+    assert calibration.is_hit(logits[1:], 9, 100).tolist() == [True, True, False]
+    assert calibration.is_hit(logits[:0], 9, 100).tolist() == []
+
+
+def test_short_queries_have_a_cut_off_of_their_own() -> None:
+    calibration = some_calibration()
+    assert [calibration.cut_off(words, 100) for words in (0, 2, 5, 20)] == [1.0, 1.0, -1.0, -1.0]
+    assert -1 < calibration.cut_off(3, 100) < 1
+    probable = np.array([0.5, 2.0], dtype=np.float32)
+    assert calibration.is_hit(probable, 1, 100).tolist() == [False, True]
+    assert calibration.is_hit(probable, 9, 100).tolist() == [True, True]
 
 
 def test_the_logit_of_a_similar_photo_is_linear_in_cosine_and_log_size() -> None:

@@ -76,7 +76,7 @@ def test_captions_find_more_than_absent_queries(trials: list[Trial]) -> None:
     assert min(calibration.weights[MONOTONE]) >= 0
     for trial in trials:
         result = evaluate_queries(calibration, trial.queries)
-        assert found_of(result, "caption") >= 0.85
+        assert found_of(result, "caption") >= 0.82
         assert found_of(result, "absent") < 0.5
     similar, other = calibration.similarity_logits(np.array([0.95, 0.0]), PHOTOS)
     assert similar > other

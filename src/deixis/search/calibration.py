@@ -34,6 +34,9 @@ MONOTONE = slice(1, 5)
 _MIN_SHARE_OF_BEST = 1 / 3
 """Photos with less than this share of the best probability are not shown."""
 
+SHORT, LONG = 2, 5
+"""Numbers of content words up to which a query is short, and from which on it is long."""
+
 _MAX_PRIOR = 0.5
 """The largest share of photos that is expected to match any words."""
 
@@ -132,7 +135,8 @@ class Calibration:
     lines: tuple[tuple[float, float], ...]  # offset and slope; the lowest value of a line replaces the logit
     background: tuple[float, ...]  # the mean vector of many photos
     prior: WordPrior
-    threshold: Threshold
+    threshold: Threshold  # of long queries
+    short_threshold: Threshold
     similarity_weights: tuple[float, float, float]  # of 1, the cosine, and the logarithm of the number of photos
     similarity_threshold: Threshold
 
@@ -161,6 +165,7 @@ class Calibration:
                 tuple(map(float, document["background"])),
                 WordPrior(**document["prior"]),
                 Threshold.from_json(document["threshold"]),
+                Threshold.from_json(document["short_threshold"]),
                 tuple(map(float, document["similarity_weights"])),  # type: ignore[arg-type] # counted below
                 Threshold.from_json(document["similarity_threshold"]),
             )
@@ -185,13 +190,22 @@ class Calibration:
         logits = features(evidence, photos, self.prior, background) @ np.array(self.weights, dtype=np.float32)
         return np.asarray(np.min([offset + slope * logits for offset, slope in self.lines], axis=0), dtype=np.float32)
 
-    def is_hit(self, logits: Floats, photos: int) -> NDArray[np.bool_]:
-        """Return which photos are probable enough to be shown, absolutely and relative to the best."""
+    def cut_off(self, words: int, photos: int) -> float:
+        """Return the logit below which a photo is not shown, for a number of content words and of searched photos.
+
+        Captions of the fit say more than others confirm, so the photo of a long query is less probable than that of a
+        short one; one cut-off for both would show results for short queries of things that are not there.
+        """
+        share = np.interp(np.log(max(words, 1)), np.log([SHORT, LONG]), [0.0, 1.0])
+        return float((1 - share) * self.short_threshold.at(photos) + share * self.threshold.at(photos))
+
+    def is_hit(self, logits: Floats, words: int, photos: int) -> NDArray[np.bool_]:
+        """Return which photos are probable enough to be shown, absolutely and relative to the best; see `cut_off`."""
         if not len(logits):
             return np.zeros(0, dtype=bool)
         log_probabilities = -np.logaddexp(0, -logits)
         near_best = log_probabilities >= log_probabilities.max() + np.log(_MIN_SHARE_OF_BEST)
-        return np.asarray((logits >= self.threshold.at(photos)) & near_best)
+        return np.asarray((logits >= self.cut_off(words, photos)) & near_best)
 
     def similarity_logits(self, cosines: Floats, photos: int) -> Floats:
         """Return the logit of the probability that a similar photo matches the captions of the given one."""

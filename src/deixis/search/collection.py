@@ -180,11 +180,11 @@ class PhotoCollection:
             elif not self.calibration or everything or not any(part.is_unknown for part in required):
                 numbers = _candidates(snapshot, photos, required, query.photo_filter, vector)
                 logits = self._logits(snapshot, required, excluded, numbers, searched)
-                is_hit = self._is_hit(logits, searched)
+                is_hit = self._is_hit(logits, required, searched)
                 if not required:
                     is_hit = self._shows_none(snapshot, excluded, numbers, searched)
                 if vector is not None:
-                    logits, is_hit = self._mix(snapshot, numbers, logits, vector, like_weight, searched)
+                    logits, is_hit = self._mix(snapshot, numbers, logits, required, vector, like_weight, searched)
                 if not everything:
                     numbers, logits = numbers[is_hit], logits[is_hit]
                 hits = self._hits(snapshot, numbers, logits, top, grouped)
@@ -327,9 +327,11 @@ class PhotoCollection:
             total = _and_not(total, logits(part)) if self.calibration else total - logits(part)
         return np.asarray(total, dtype=np.float32)
 
-    def _is_hit(self, logits: Floats, searched: int) -> NDArray[np.bool_]:
+    def _is_hit(self, logits: Floats, parts: Sequence[EncodedSentence], searched: int) -> NDArray[np.bool_]:
         """Return which photos are probable enough to be shown."""
-        return self.calibration.is_hit(logits, searched) if self.calibration else np.ones(len(logits), dtype=bool)
+        if not self.calibration:
+            return np.ones(len(logits), dtype=bool)
+        return self.calibration.is_hit(logits, _word_count(parts), searched)
 
     def _shows_none(
         self,
@@ -342,7 +344,7 @@ class PhotoCollection:
         found = np.zeros(len(numbers), dtype=bool)
         for part in excluded:
             if self.calibration and not part.is_unknown:
-                found |= self._is_hit(self._logits(snapshot, [part], [], numbers, searched), searched)
+                found |= self._is_hit(self._logits(snapshot, [part], [], numbers, searched), [part], searched)
         return ~found
 
     def _mix(
@@ -350,6 +352,7 @@ class PhotoCollection:
         snapshot: IndexSnapshot,
         numbers: NDArray[np.int64],
         logits: Floats,
+        required: Sequence[EncodedSentence],
         vector: Floats,
         weight: float,
         searched: int,
@@ -360,8 +363,9 @@ class PhotoCollection:
             mixed = (1 - weight) * logits + weight * similar
             return mixed, np.ones(len(mixed), dtype=bool)
         mixed = (1 - weight) * logits + weight * self.calibration.similarity_logits(similar, searched)
-        limits = self.calibration.threshold.at(searched), self.calibration.similarity_threshold.at(searched)
-        return mixed, np.asarray(mixed >= (1 - weight) * limits[0] + weight * limits[1])
+        limit = self.calibration.cut_off(_word_count(required), searched)
+        alike = self.calibration.similarity_threshold.at(searched)
+        return mixed, np.asarray(mixed >= (1 - weight) * limit + weight * alike)
 
     def _hits(
         self, snapshot: IndexSnapshot, numbers: NDArray[np.int64], logits: Floats, top: int, grouped: bool
@@ -594,6 +598,11 @@ def _explain_filter(snapshot: IndexSnapshot, photo_filter: PhotoFilter, photos: 
     if photo_filter.camera and not snapshot.count(PhotoFilter(camera=photo_filter.camera)):
         reasons.append(f"no camera is named {photo_filter.camera}")
     return "; ".join(reasons) or "no photo passes all filters together"
+
+
+def _word_count(parts: Sequence[EncodedSentence]) -> int:
+    """The number of content words of the longest part of a query."""
+    return max((part.statistics.count for part in parts), default=0)
 
 
 def _probability(logit: float) -> float:

@@ -27,8 +27,12 @@ _TOP_PHOTOS = 30
 """Number of best photos per query to fit on: those that a search could show."""
 
 _MAX_RESULTS = 10
-_MIN_FOUND = {CAPTION: 0.87, PHRASE: 0.8}
-"""Fractions of queries that must find something in each source."""
+_MIN_FOUND = {CAPTION: 0.835, PHRASE: 0.8}
+"""Fractions of queries that must find something in every source, on the photos of the fit: a few points more do in an
+index of twice as many photos."""
+
+_MIN_ALIKE = 0.87
+"""Fraction of photos that must have a similar one."""
 
 _MIN_SURE_CORRECT = 0.62
 _MAX_ERROR = 0.045
@@ -91,12 +95,20 @@ def fit_calibration(
         tuple(round(float(value), 6) for value in background),
         prior,
         NO_THRESHOLD,
+        NO_THRESHOLD,
         (like[0], like[1], like[2]),
         NO_THRESHOLD,
     )
-    best = {trial.name: partial_best(trial, own[trial.name], inside[trial.name], plain, rng) for trial in trials}
-    threshold = _fit_threshold(best, inside)
-    shown = [_shown(trial, own[trial.name], inside[trial.name], plain, threshold) for trial in trials]
+    thresholds: list[Threshold] = []
+    for kind in (CAPTION, PHRASE):
+        best = {}
+        for trial in trials:
+            of_kind = [query for query in own[trial.name] if query.kind == kind]
+            if of_kind:
+                best[trial.name] = partial_best(of_kind, inside[trial.name], plain, rng)
+        thresholds.append(_fit_threshold(best, inside, _MIN_FOUND[kind]) if best else thresholds[-1])
+    plain = replace(plain, threshold=thresholds[0], short_threshold=thresholds[1])
+    shown = [_shown(own[trial.name], inside[trial.name], plain) for trial in trials]
     lines = _fit_lines(shown)
     likeness = {
         trial.name: partial_likeness(trial.cosines, inside[trial.name], plain.similarity_logits, rng)
@@ -105,8 +117,9 @@ def fit_calibration(
     return replace(
         plain,
         lines=lines,
-        threshold=Threshold(threshold.sizes, tuple(_lowest(lines, np.array(threshold.logits)).round(4).tolist())),
-        similarity_threshold=_fit_threshold(likeness, inside),
+        threshold=_moved(plain.threshold, lines),
+        short_threshold=_moved(plain.short_threshold, lines),
+        similarity_threshold=_fit_threshold(likeness, inside, _MIN_ALIKE),
     )
 
 
@@ -146,12 +159,12 @@ def _fit_likeness(trials: Sequence[Trial], inside: Inside, rng: np.random.Genera
     return logistic(np.concatenate(rows), np.concatenate(answers), np.concatenate(shares))
 
 
-BestLogits = Callable[[int], Mapping[str, Sequence[float] | Floats]]
-"""For a size, the highest logits of queries of each kind in an index of that size."""
+BestLogits = Callable[[int], Sequence[float] | Floats]
+"""For a size, the highest logits of queries in an index of that size."""
 
 
 def partial_best(
-    trial: Trial, queries: Sequence[TrialQuery], inside: Mask, calibration: Calibration, rng: np.random.Generator
+    queries: Sequence[TrialQuery], inside: Mask, calibration: Calibration, rng: np.random.Generator
 ) -> BestLogits:
     """Return a function that gives the highest logit of each query in smaller indexes that contain its photo."""
     pool = np.flatnonzero(inside)
@@ -160,7 +173,7 @@ def partial_best(
         indices = np.append(rng.choice(pool, size - 1, replace=False), query.photo)
         return -np.inf if query.is_unknown else float(calibration.logits(query.evidence.take(indices), size).max())
 
-    return lambda size: {kind: [best(query, size) for query in queries if query.kind == kind] for kind in _MIN_FOUND}
+    return lambda size: [best(query, size) for query in queries]
 
 
 def partial_likeness(
@@ -168,16 +181,16 @@ def partial_likeness(
 ) -> BestLogits:
     """Return a function that gives the highest likeness logit of each photo in smaller indexes."""
 
-    def best(size: int) -> dict[str, Floats]:
+    def best(size: int) -> Floats:
         indices = rng.choice(np.flatnonzero(inside), size, replace=False)
         among = cosines[np.ix_(indices, indices)] - 2 * np.eye(size, dtype=np.float32)
-        return {CAPTION: np.maximum(logits(among.max(axis=1), size), _MIN_LIKENESS)}
+        return np.maximum(logits(among.max(axis=1), size), _MIN_LIKENESS)
 
     return best
 
 
-def _fit_threshold(best_of: Mapping[str, BestLogits], inside: Inside) -> Threshold:
-    """The cut-off at which enough queries of each kind find something in every source, for several index sizes.
+def _fit_threshold(best_of: Mapping[str, BestLogits], inside: Inside, min_found: float) -> Threshold:
+    """The cut-off at which this share of queries finds something in every source, for several index sizes.
 
     Beyond the photos of a source, its cut-off changes like that of the largest source.
     """
@@ -185,7 +198,7 @@ def _fit_threshold(best_of: Mapping[str, BestLogits], inside: Inside) -> Thresho
     largest = max(counts, key=lambda name: counts[name])
     sizes = (*(size for size in SIZES if size < counts[largest]), counts[largest])
     floors = {
-        name: {size: _floor(best_in(size)) for size in sizes if size <= counts[name]}
+        name: {size: float(np.quantile(best_in(size), 1 - min_found)) for size in sizes if size <= counts[name]}
         for name, best_in in best_of.items()
     }
     reference = floors[largest]
@@ -198,32 +211,30 @@ def _fit_threshold(best_of: Mapping[str, BestLogits], inside: Inside) -> Thresho
     return Threshold(sizes, tuple(round(floor, 4) for floor in lowest))
 
 
-def _floor(best: Mapping[str, Sequence[float] | Floats]) -> float:
-    """The highest cut-off at which enough queries of each kind find something."""
-    return min(float(np.quantile(of_kind, 1 - _MIN_FOUND[kind])) for kind, of_kind in best.items() if len(of_kind))
+def _moved(threshold: Threshold, lines: Lines) -> Threshold:
+    return Threshold(threshold.sizes, tuple(_lowest(lines, np.array(threshold.logits)).round(4).tolist()))
 
 
 @dataclass(frozen=True)
 class _Shown:
-    """Logits and relevance of the best photos of each query, and the cut-off."""
+    """Logits and relevance of the best photos of each query, and its cut-off."""
 
-    logits: FloatArray
-    relevant: Mask
-    threshold: float
+    logits: FloatArray  # (queries, photos)
+    relevant: Mask  # (queries, photos)
+    cut_off: FloatArray  # (queries, 1)
 
 
-def _shown(
-    trial: Trial, queries: Sequence[TrialQuery], inside: Mask, calibration: Calibration, threshold: Threshold
-) -> _Shown:
+def _shown(queries: Sequence[TrialQuery], inside: Mask, calibration: Calibration) -> _Shown:
     photos = np.flatnonzero(inside)
-    logits, relevant = [], []
+    logits, relevant, cut_offs = [], [], []
     for query in queries:
         if not query.is_unknown:
             of_query = calibration.logits(query.evidence.take(photos), len(photos))
             top = np.argsort(-of_query)[:_MAX_RESULTS]
             logits.append(of_query[top])
             relevant.append(query.relevant[photos[top]])
-    return _Shown(np.stack(logits).astype(np.float64), np.stack(relevant), threshold.at(len(photos)))
+            cut_offs.append([calibration.cut_off(query.evidence.words.count, len(photos))])
+    return _Shown(np.stack(logits).astype(np.float64), np.stack(relevant), np.array(cut_offs))
 
 
 Lines = tuple[tuple[float, float], ...]
@@ -239,7 +250,7 @@ def _fit_lines(shown: Sequence[_Shown]) -> Lines:
         return IDENTITY
     own = []
     for each in shown:
-        is_shown = each.logits >= each.threshold
+        is_shown = each.logits >= each.cut_off
         rows = np.stack([np.ones(is_shown.sum()), each.logits[is_shown]], axis=1)
         offset, slope = logistic(rows.astype(np.float32), each.relevant[is_shown]).tolist()
         own.append((offset, max(slope, _MIN_SLOPE)))
@@ -266,7 +277,7 @@ def _results(shown: _Shown, lines: Lines) -> tuple[FloatArray, Mask]:
     logits = _lowest(lines, shown.logits)
     log_probabilities = -np.logaddexp(0, -logits)
     near_best = log_probabilities >= log_probabilities[:, :1] + np.log(1 / 3)
-    kept = (shown.logits >= shown.threshold) & near_best
+    kept = (shown.logits >= shown.cut_off) & near_best
     return np.exp(log_probabilities[kept]), shown.relevant[kept]
 
 
@@ -313,7 +324,7 @@ def evaluate_queries(calibration: Calibration, queries: Sequence[TrialQuery]) ->
     for number, query in enumerate(queries):
         logits = calibration.logits(query.evidence, len(query.relevant))
         top = np.argsort(-logits)[:_MAX_RESULTS]
-        is_hit = calibration.is_hit(logits, len(query.relevant)) & (not query.is_unknown)
+        is_hit = calibration.is_hit(logits, query.evidence.words.count, len(query.relevant)) & (not query.is_unknown)
         kept = top[is_hit[top]]
         best.append(0.0 if query.is_unknown else 1 / (1 + np.exp(-float(logits[top[0]]))))
         found.append(len(kept) > 0)
