@@ -144,14 +144,36 @@ def accept_invitation(project: Project, token: str, password_hash: str) -> Worke
     return make_worker(row)
 
 
+def accept_by_subject(project: Project, token: str, subject: str) -> Worker:
+    """Accept an invitation for somebody whom an OpenID Connect provider knows, instead of a password."""
+    invited = workers.c.invitation == hash_token(token)
+    with project.database.writing() as connection:
+        row = connection.execute(select(workers).where(invited)).first()
+        if row is None:
+            raise InvitationError
+        taken = connection.scalar(select(workers.c.id).where(workers.c.subject == subject, workers.c.id != row.id))
+        if taken is not None:
+            raise DeixisError(f"{row.name}: the sign-in belongs to another worker of this project")
+        values = {"invitation": None, "subject": subject, "joined_at": project.clock()}
+        connection.execute(update(workers).where(invited).values(**values))
+    return make_worker(row)
+
+
+def find_subject(project: Project, subject: str) -> Worker | None:
+    """Find a worker by the issuer and subject of their sign-in."""
+    with project.database.reading() as connection:
+        row = connection.execute(select(workers).where(workers.c.subject == subject)).first()
+    return make_worker(row) if row is not None else None
+
+
 def renew_invitation(project: Project, worker: str) -> str:
-    """Return the token of a new invitation; the worker's password and sessions become invalid."""
+    """Return the token of a new invitation; the worker's password, sign-in and sessions become invalid."""
     token = secrets.token_urlsafe(24)
     with project.database.writing() as connection:
         if read_worker(connection, worker).forgotten:
             raise DeixisError(f"{worker}: the worker was forgotten; invite them under a new name")
         connection.execute(delete(sessions).where(sessions.c.worker == worker))
-        values = {"invitation": hash_token(token), "password": None}
+        values = {"invitation": hash_token(token), "password": None, "subject": None}
         connection.execute(update(workers).where(workers.c.id == worker).values(**values))
     return token
 

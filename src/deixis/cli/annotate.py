@@ -319,19 +319,37 @@ def serve(
     url: Annotated[
         str, typer.Option(metavar="URL", help="Public address, if an HTTPS reverse proxy forwards requests.")
     ] = "",
+    oidc_issuer: Annotated[
+        str,
+        typer.Option(
+            metavar="URL", help="Let invited people sign in with this OpenID Connect provider; needs deixis[oidc]."
+        ),
+    ] = "",
+    oidc_client: Annotated[
+        str,
+        typer.Option(metavar="ID", help="Client id at the provider; its secret, if any, is in DEIXIS_OIDC_SECRET."),
+    ] = "",
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
 ) -> None:
     """Start the web server of a project; Ctrl-C stops it.
 
     The first start prints an invitation for the owner.
     """
+    from os import environ
+
     from deixis.annotate.web.app import serve_project
+    from deixis.annotate.web.oidc import OidcSettings
     from deixis.web.address import ServerAddress
     from deixis.web.server import leave
 
     with _open(project) as opened:
         address = ServerAddress(host, port)
-        serve_project(opened, address, url=url, on_start=lambda link: print(link, flush=True), open_browser=not no_open)
+        oidc = OidcSettings(oidc_issuer, oidc_client, environ.get("DEIXIS_OIDC_SECRET", "")) if oidc_issuer else None
+
+        def show(link: str) -> None:
+            print(link, flush=True)
+
+        serve_project(opened, address, url=url, oidc=oidc, on_start=show, open_browser=not no_open)
     leave()
 
 

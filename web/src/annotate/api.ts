@@ -19,6 +19,7 @@ export interface Session {
   external: ExternalProgress | null;
   types: string[];
   photos: boolean;
+  oidc: string | null; // the provider of sign-in by OpenID Connect
   version: string;
 }
 
@@ -298,6 +299,7 @@ export const login = async (name: string, password: string) =>
   remembered(await ask<Session>("POST", "/api/login", { name, password }));
 export const join = async (token: string, password: string) =>
   remembered(await ask<Session>("POST", "/api/join", { token, password }));
+export const beginSignIn = (invitation: string) => ask<{ url: string }>("POST", "/api/oidc/start", { invitation });
 export const logout = () => change<object>("POST", "/api/logout", {});
 export const invitation = (token: string) =>
   ask<{ name: string; role: Role; project: string }>("POST", "/api/invitation", { token });

@@ -66,6 +66,7 @@ function Inside() {
     return (
       <LoginPage
         project={session.project}
+        provider={session.oidc}
         token={place[0] === "join" ? (place[1] ?? "") : ""}
         user={user}
         onIn={(found) => {

@@ -6,18 +6,43 @@ const SHORTEST = 10;
 
 interface Props {
   project: string;
+  provider: string | null;
   token: string;
   user: api.Person | null;
   onIn: (session: api.Session) => void;
 }
 
-export function LoginPage({ project, token, user, onIn }: Props) {
+const REFUSED: Record<string, string> = {
+  unknown: "You are not in this project yet. Open the link of your invitation and sign in there.",
+  suspended: "The project's owner has suspended you; ask them.",
+  invitation: "This invitation is unknown or was used already; ask the project's owner for a new one.",
+  failed: "The sign-in did not work. Please try again.",
+};
+
+/** Sign in where one has an account already. */
+function ProviderButton({ provider, invitation = "" }: { provider: string | null; invitation?: string }) {
+  const { failure, isBusy, run } = useSubmit();
+  const refused = REFUSED[new URLSearchParams(location.search).get("sign-in") ?? ""];
+  if (!provider) return null;
+  const begin = () => void run(async () => location.assign((await api.beginSignIn(invitation)).url));
+  return (
+    <div class="provider">
+      <Failure line={failure || refused || ""} />
+      <button disabled={isBusy} onClick={begin}>
+        Continue with {provider}
+      </button>
+    </div>
+  );
+}
+
+export function LoginPage({ project, provider, token, user, onIn }: Props) {
   return (
     <main class="door">
       <p class="name" aria-hidden="true">
         de<span>i</span>xis
       </p>
       {token ? <Join token={token} user={user} onIn={onIn} /> : <SignIn project={project} onIn={onIn} />}
+      <ProviderButton provider={provider} invitation={token} />
     </main>
   );
 }

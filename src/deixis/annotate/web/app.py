@@ -8,7 +8,7 @@ import logging
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
@@ -29,6 +29,8 @@ from deixis.annotate.web.authentication import Authentication
 from deixis.annotate.web.context import AppContext, Limits, TransactionQueue, WorkTime, errors
 from deixis.annotate.web.export_routes import add_export_routes
 from deixis.annotate.web.external_routes import WORKFORCE_HOSTS, FrameMiddleware, add_external_routes
+from deixis.annotate.web.oidc import OidcSettings, Provider
+from deixis.annotate.web.oidc_routes import CALLBACK, add_oidc_routes
 from deixis.annotate.web.owner_routes import add_owner_routes
 from deixis.annotate.web.photos import NoPictureError, PhotoLibrary, UnknownPhotoError
 from deixis.annotate.web.review_routes import add_review_routes
@@ -85,14 +87,23 @@ def make_app(
     link: str = "http://127.0.0.1/",
     limits: Limits | None = None,
     workforce_hosts: tuple[str, ...] = WORKFORCE_HOSTS,
+    oidc: OidcSettings | None = None,
 ) -> FastAPI:
     """Make the web application of a project from `deixis.annotate.project.open_for_work`.
 
     By default, only this machine has access. Invitations start with `link`, the address of the page; the sites of
-    `workforce_hosts` may show one page in a frame.
+    `workforce_hosts` may show one page in a frame. `oidc` is the provider of sign-in by OpenID Connect.
     """
     policy = policy or WorkbenchPolicy()
     context = _make_context(project, policy, link, limits or Limits(), workforce_hosts)
+    provider: Provider | None = None
+    if oidc is not None:
+        if policy.token:
+            raise DeixisError(
+                "--oidc-issuer: needs --url, or an address of this machine; the page has a token otherwise"
+            )
+        provider = Provider(oidc, link.rstrip("/") + CALLBACK, project.clock)
+        context = replace(context, oidc=oidc.label)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -125,6 +136,8 @@ def make_app(
         add_external_routes,
     ):
         add_routes(routes, context)
+    if provider is not None:
+        add_oidc_routes(routes, context, provider)
     app.include_router(routes, prefix="/api")
     add_page(app, "annotate.html", EXTERNAL_PAGE)
     add_error_handlers(app)
@@ -210,6 +223,7 @@ def serve_project(
     address: ServerAddress,
     *,
     url: str = "",
+    oidc: OidcSettings | None = None,
     on_start: Callable[[str], None] = print,
     open_browser: bool = False,
 ) -> None:
@@ -225,7 +239,12 @@ def serve_project(
     address = address if url else address.with_token()
     listening = listen(address, PORT)
     link = f"{url}/" if url else address.url(listening.getsockname()[1])
-    app = make_app(project, policy=WorkbenchPolicy(address.host, address.token, url=url), link=link)
+    try:
+        policy = WorkbenchPolicy(address.host, address.token, url=url)
+        app = make_app(project, policy=policy, link=link, oidc=oidc)
+    except DeixisError:
+        listening.close()
+        raise
     write_link(project, link)
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     try:

@@ -195,6 +195,7 @@ class AppContext:
     limits: Limits
     readers: BoundedExecutor
     work_time: WorkTime
+    oidc: str | None = None  # the provider of sign-in by OpenID Connect
     # A disk that does not answer must not stop the questions.
     pictures: BoundedExecutor = field(default_factory=lambda: BoundedExecutor("pictures", 4, 400, 2.0))
     # Password hashes are slow by design.

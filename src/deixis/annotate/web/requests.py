@@ -59,6 +59,10 @@ class JoinRequest(InvitationRequest):
     password: Password
 
 
+class SignInRequest(EmptyRequest):
+    invitation: Token = ""
+
+
 class PasswordRequest(EmptyRequest):
     old: Password
     new: Password

@@ -51,7 +51,14 @@ class SessionResponse(BaseModel):
     tasks: dict[Task, list[str]]
     types: list[str]
     photos: bool = Field(description="Whether the project has image files.")
+    oidc: str | None = Field(description="The provider of sign-in by OpenID Connect.")
     version: str
+
+
+class SignInResponse(BaseModel):
+    """Where the browser goes to sign in."""
+
+    url: str
 
 
 class InvitationResponse(BaseModel):

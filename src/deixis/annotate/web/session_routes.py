@@ -109,5 +109,6 @@ def _describe_session(context: AppContext, worker: Worker | None, token: str | N
         tasks={task: [answer.value for answer in allowed_answers(task)] for task in Task},
         types=list(ENTITY_TYPES),
         photos=context.project.images is not None,
+        oidc=context.oidc,
         version=__version__,
     )

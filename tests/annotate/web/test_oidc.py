@@ -1,0 +1,181 @@
+"""Sign-in by OpenID Connect, against a small provider."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("jwt", reason="PyJWT is not installed")
+
+from cryptography.hazmat.primitives.asymmetric import rsa
+from starlette.testclient import TestClient
+
+from deixis.annotate.people import invite, suspend_worker
+from deixis.annotate.project import Project
+from deixis.annotate.web.app import WorkbenchPolicy, make_app
+from deixis.annotate.web.oidc import PENDING_SECONDS, OidcSettings
+from deixis.errors import DeixisError
+from tests.annotate.conftest import MakeProject
+from tests.annotate.fakes import Clock
+from tests.annotate.web.fake_provider import CLIENT, FakeProvider, fake_provider
+
+
+@pytest.fixture
+def provider() -> Iterator[FakeProvider]:
+    with fake_provider() as running:
+        yield running
+
+
+@pytest.fixture
+def opened(new_project: MakeProject) -> tuple[Project, Clock]:
+    project, clock = new_project()
+    clock.now = time.time()
+    return project, clock
+
+
+def new_browser(project: Project, provider: FakeProvider, secret: str = "") -> TestClient:
+    app = make_app(project, link="http://127.0.0.1/", oidc=OidcSettings(provider.issuer, CLIENT, secret))
+    return TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False, follow_redirects=False)
+
+
+def start(browser: TestClient, invitation: str = "") -> str:
+    return str(browser.post("/api/oidc/start", json={"invitation": invitation}).json()["url"])
+
+
+def sign_in(browser: TestClient, provider: FakeProvider, invitation: str = "") -> str:
+    """Sign in and return where the browser is sent."""
+    return str(browser.get(provider.authorize(start(browser, invitation))).headers["location"])
+
+
+def user_of(browser: TestClient) -> Any:
+    return browser.get("/api/session").json()["user"]
+
+
+def test_an_invited_person_joins_and_comes_back_without_a_password(
+    opened: tuple[Project, Clock], provider: FakeProvider
+) -> None:
+    project, _ = opened
+    browser = new_browser(project, provider)
+    assert browser.get("/api/session").json()["oidc"] == "127.0.0.1"
+    _, token = invite(project, "Ann", vouched=True)
+    late = new_browser(project, provider)
+    back = provider.authorize(start(late, token))
+    assert sign_in(browser, provider, token) == "/"
+    assert user_of(browser)["name"] == "Ann"
+    assert late.get(back).headers["location"] == "/?sign-in=invitation", "an invitation works once"
+    assert late.post("/api/oidc/start", json={"invitation": token}).status_code == 404
+    other = new_browser(project, provider)
+    assert sign_in(other, provider) == "/"
+    assert user_of(other)["name"] == "Ann"
+    assert not provider.token_requests[0]["authorization"]
+
+
+def test_people_without_an_invitation_and_suspended_ones_stay_out(
+    opened: tuple[Project, Clock], provider: FakeProvider
+) -> None:
+    project, _ = opened
+    browser = new_browser(project, provider)
+    assert sign_in(browser, provider) == "/?sign-in=unknown"
+    _, token = invite(project, "Ann", vouched=True)
+    sign_in(browser, provider, token)
+    provider.subject = "bob-2"
+    assert sign_in(new_browser(project, provider), provider) == "/?sign-in=unknown"
+    suspend_worker(project, "Ann")
+    provider.subject = "ann-1"
+    late = new_browser(project, provider)
+    assert sign_in(late, provider) == "/?sign-in=suspended"
+    assert user_of(late) is None
+
+
+def test_one_account_is_one_worker(opened: tuple[Project, Clock], provider: FakeProvider) -> None:
+    project, _ = opened
+    tokens = [invite(project, name, vouched=True)[1] for name in ("Ann", "Bob")]
+    assert sign_in(new_browser(project, provider), provider, tokens[0]) == "/"
+    assert sign_in(new_browser(project, provider), provider, tokens[1]) == "/?sign-in=failed"
+
+
+def test_a_confidential_client_sends_its_secret(opened: tuple[Project, Clock], provider: FakeProvider) -> None:
+    project, _ = opened
+    browser = new_browser(project, provider, secret="s3cret")
+    sign_in(browser, provider)
+    assert provider.token_requests[0]["authorization"].startswith("Basic ")
+
+
+def spoil_nonce(provider: FakeProvider) -> None:
+    provider.claims = {"nonce": "another"}
+
+
+def spoil_audience(provider: FakeProvider) -> None:
+    provider.claims = {"aud": "another"}
+
+
+def spoil_issuer(provider: FakeProvider) -> None:
+    provider.claims = {"iss": "https://example.org"}
+
+
+def spoil_time(provider: FakeProvider) -> None:
+    provider.claims = {"exp": int(time.time()) - 3600}
+
+
+def spoil_key(provider: FakeProvider) -> None:
+    provider.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+def spoil_algorithm(provider: FakeProvider) -> None:
+    provider.algorithm, provider.key = "none", None
+
+
+def spoil_code(provider: FakeProvider) -> None:
+    provider.exchange = lambda form, authorization: (400, {"error": "invalid_grant"})  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize(
+    "spoil", [spoil_nonce, spoil_audience, spoil_issuer, spoil_time, spoil_key, spoil_algorithm, spoil_code]
+)
+def test_a_wrong_token_signs_nobody_in(opened: tuple[Project, Clock], provider: FakeProvider, spoil: Any) -> None:
+    project, _ = opened
+    _, token = invite(project, "Ann", vouched=True)
+    browser = new_browser(project, provider)
+    assert sign_in(browser, provider, token) == "/"
+    spoil(provider)
+    other = new_browser(project, provider)
+    assert sign_in(other, provider) == "/?sign-in=failed"
+    assert user_of(other) is None
+
+
+def test_only_the_browser_that_began_finishes_a_sign_in_and_only_once(
+    opened: tuple[Project, Clock], provider: FakeProvider
+) -> None:
+    project, clock = opened
+    _, token = invite(project, "Ann", vouched=True)
+    browser = new_browser(project, provider)
+    sign_in(browser, provider, token)
+    back = provider.authorize(start(browser))
+    victim = new_browser(project, provider)
+    assert victim.get(back).headers["location"] == "/?sign-in=failed", "a link from elsewhere"
+    stolen = TestClient(browser.app, base_url="http://127.0.0.1", follow_redirects=False)
+    assert stolen.get(back).headers["location"] == "/?sign-in=failed", "another browser of the same server"
+    assert browser.get(back).headers["location"] == "/"
+    assert browser.get(back).headers["location"] == "/?sign-in=failed", "twice"
+    slow = provider.authorize(start(browser))
+    clock.now += PENDING_SECONDS + 1
+    assert browser.get(slow).headers["location"] == "/?sign-in=failed"
+
+
+def test_a_provider_must_be_one_and_the_page_must_have_no_token(
+    opened: tuple[Project, Clock], provider: FakeProvider
+) -> None:
+    project, _ = opened
+    for issuer, client in (("http://example.org", CLIENT), ("example.org", CLIENT), (provider.issuer, "")):
+        with pytest.raises(DeixisError):
+            OidcSettings(issuer, client)
+    settings = OidcSettings(provider.issuer, CLIENT)
+    with pytest.raises(DeixisError):
+        make_app(project, policy=WorkbenchPolicy("0.0.0.0", "t" * 20), oidc=settings)
+    provider.issuer = "https://another.example.org"
+    app = make_app(project, oidc=settings)
+    browser = TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False)
+    assert browser.post("/api/oidc/start", json={}).status_code == 400
