@@ -4,7 +4,8 @@
 
 The same photos are annotated by the same crowd: as in the paper; with coverage skipped for plainly singular phrases
 (`skip_singular_coverage` in ``settings.json``); with "adjust this box" in the quality task and "this box is wrong" in
-the coverage task; and with both. DATA and the crowd are those of ``annotate.py``.
+the coverage task; and with both. DATA and the workers are those of ``annotate.py``. By default all are honest: when
+careless workers are suspended, which work is done again differs from run to run more than the options do.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def main() -> None:
     parser.add_argument("--photos", type=int, default=200)
     parser.add_argument("--known", type=int, default=60)
     parser.add_argument("--honest", type=int, default=12)
-    parser.add_argument("--careless", type=int, default=3)
+    parser.add_argument("--careless", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--given", action="store_true", help="use the gold mentions")
     parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS))

@@ -127,11 +127,42 @@ class AddedPairs(Event):
     pairs: list[tuple[str, list[float]]]  # a mention, and its region: x1, y1, x2, y2, confidence
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corrected(Event):
+    """A correction by a lead. `chains` have all that the chains concerned have afterwards; see `correct_chains`.
+
+    A chain has ``mentions``; ``types``, if they changed; and, if its boxes or mentions changed, ``boxes`` and
+    ``ending``. A box has ``xyxy``, and either ``id`` and ``worker`` of an earlier box or, if it was moved, ``from``.
+    """
+
+    kind: ClassVar[str] = "corrected"
+
+    action: str  # one of `CORRECTIONS`
+    chains: list[dict[str, Any]]
+
+    @property
+    def is_about_boxes(self) -> bool:
+        return self.action in ("draw", "move", "delete", "decide")
+
+
+CORRECTIONS = ("draw", "move", "delete", "split", "merge", "retype", "decide")
+
 IMPORTED = "imported"
 """The model of proposals that come with a data set."""
 
 PHRASE_DECISIONS = ("keep", "drop", "add")
-_ALL = (Judged, Skipped, ChainDecision, PhraseDecision, Undone, Discounted, ProposedLinks, ProposedBoxes, AddedPairs)
+_ALL = (
+    Judged,
+    Skipped,
+    ChainDecision,
+    PhraseDecision,
+    Undone,
+    Discounted,
+    ProposedLinks,
+    ProposedBoxes,
+    AddedPairs,
+    Corrected,
+)
 KINDS: dict[str, type[Event]] = {each.kind: each for each in _ALL}
 
 

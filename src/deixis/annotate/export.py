@@ -14,12 +14,13 @@ import numpy as np
 from sqlalchemy import select
 
 from deixis import geometry
-from deixis.annotate.events import Event, Judged, ProposedBoxes, ProposedLinks, effective_events
+from deixis.annotate.chains import ChainState
+from deixis.annotate.events import Corrected, Event, Judged, ProposedBoxes, ProposedLinks, effective_events
 from deixis.annotate.linking import proposed_boxes_for
 from deixis.annotate.project import Project
 from deixis.annotate.schema import photos
 from deixis.annotate.settings import Settings
-from deixis.annotate.state import ChainState, linked_by
+from deixis.annotate.state import linked_by
 from deixis.annotate.transactions import PhotoSnapshot
 from deixis.annotate.workflow import XYXY, Answer, Status, Task
 from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
@@ -246,6 +247,11 @@ def _describe_provenance(chains: Sequence[ChainState], snapshot: PhotoSnapshot) 
         "verified_by_others": _verified_by_others(chains, snapshot),
         "reviewed": any(stage == Status.REVIEW.value for _, stage, _ in steps),
         "judges": len({by_number[event].worker for event, stage, _ in steps if stage in set(Task)}),
+        "corrected": [
+            {"event": event.number, "worker": event.worker, "action": event.action}
+            for number in sorted({number for chain in chains for number in chain.corrected})
+            if isinstance(event := by_number[number], Corrected)
+        ],
     } | ({"proposed": proposed} if proposed else {})
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Connection, case, func, select
 
 from deixis.annotate.blocked import blocked_questions
 from deixis.annotate.events import Judged, Skipped, Undone
+from deixis.annotate.gallery import CorrectionSummary, summarize_corrections
 from deixis.annotate.people import MODEL_ROLE
 from deixis.annotate.project import Project, tasks_in_use
 from deixis.annotate.quality import Level, Qualification, lock_worker, update_qualification
@@ -80,6 +81,7 @@ class Progress:
     tasks: tuple[TaskProgress, ...]
     workers: tuple[WorkerProgress, ...]
     blocked: dict[str, int] = field(default_factory=dict)  # questions that nobody can answer, by what they wait for
+    corrections: CorrectionSummary = field(default_factory=CorrectionSummary)
 
 
 def read_progress(project: Project) -> Progress:
@@ -97,6 +99,7 @@ def read_progress(project: Project) -> Progress:
         tasks = tuple(_task(connection, task, votes[task]) for task in tasks_in_use(connection))
         per_hour = _per_hour(connection)
         hours_left = _hours_left(project, connection, total, finished)
+        corrections = summarize_corrections(project, connection)
     blocked = Counter(question.waits_for.value for question in blocked_questions(project))
     return Progress(
         photos=total,
@@ -111,6 +114,7 @@ def read_progress(project: Project) -> Progress:
         tasks=tasks,
         workers=people,
         blocked=dict(blocked),
+        corrections=corrections,
     )
 
 

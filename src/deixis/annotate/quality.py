@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from sqlalchemy import Connection, func, insert, select, update
 
 from deixis import geometry
 from deixis.annotate import schema
+from deixis.annotate.chains import ChainState
 from deixis.annotate.people import Worker, make_worker
 from deixis.annotate.schema import checks, events, leases, qualifications, questions, requeue
 from deixis.annotate.settings import Settings
@@ -300,4 +301,13 @@ def _judged_boxes(state: PhotoState, min_iou: float) -> dict[int, bool]:
                 is_adjusted = Answer.ADJUSTED in transition.answers
                 found[drawn] = near.get(f"b{drawn}", False) if is_adjusted else transition.answers == (Answer.GOOD,)
                 drawn = number if is_adjusted else drawn
+        found |= _corrected_boxes(chain, near)
     return found
+
+
+def _corrected_boxes(chain: ChainState, near: Mapping[str, bool]) -> dict[int, bool]:
+    """Return what a lead's corrections say about boxes of workers: deleted ones and ones moved elsewhere are bad."""
+    pairs = chain.workflow.adjusted if chain.workflow and chain.corrected else ()
+    moved = {before.id: near[before.id] for before, after in pairs if after.id.startswith("c")}
+    judged = moved | {box.id: False for box in chain.discarded}
+    return {int(name[1:]): correct for name, correct in judged.items() if name.startswith("b")}

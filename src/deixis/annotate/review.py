@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, delete, select, update
 
 from deixis.annotate.blocked import ASK_AGAIN, blocked_questions
+from deixis.annotate.chains import ChainState
 from deixis.annotate.events import (
     PHRASE_DECISIONS,
     ChainDecision,
+    Corrected,
     Discounted,
     Event,
     Judged,
@@ -28,7 +30,7 @@ from deixis.annotate.lessons import REVIEWED
 from deixis.annotate.material import CaptionMention, Material
 from deixis.annotate.people import Role, read_worker
 from deixis.annotate.schema import events, known_questions, photos, remarks, workers
-from deixis.annotate.state import ChainState, Reason, current_mentions
+from deixis.annotate.state import Reason, current_mentions
 from deixis.annotate.transactions import PhotoSnapshot, PhotoTransaction, RefusedError, change_photo
 from deixis.annotate.workflow import XYXY, Answer, Question, Status, Task, allowed_answers, format_subject
 from deixis.data.records import ENTITY_TYPES
@@ -381,4 +383,6 @@ def _describe_event(event: Event) -> str:
     """Describe an event that changed a chain: a judgement, a decision or a model's links."""
     if isinstance(event, Judged):
         return f"{event.task.value}: {event.answer.value}"
+    if isinstance(event, Corrected):
+        return f"correction: {event.action}"
     return f"review: {event.answer.value}" if isinstance(event, ChainDecision) else event.kind

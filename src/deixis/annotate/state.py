@@ -12,10 +12,12 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from deixis.annotate.chains import ChainState, correct_chains
 from deixis.annotate.events import (
     IMPORTED,
     AddedPairs,
     ChainDecision,
+    Corrected,
     Event,
     Judged,
     PhraseDecision,
@@ -73,25 +75,6 @@ class ReviewItem:
 
 
 @dataclass(frozen=True, slots=True)
-class ChainState:
-    """A chain and its position in the workflow."""
-
-    mentions: Chain
-    workflow: WorkflowState | None = None  # None while mentions may still join
-    transitions: tuple[AppliedTransition, ...] = ()
-    unsplit: bool = False  # a worker said that it names several things, but its head nouns are all the same
-
-    @property
-    def shown(self) -> CaptionMention:
-        """The mention shown in the box tasks: the longest, the first of equals."""
-        return max(self.mentions, key=lambda mention: len(mention.text))
-
-    @property
-    def types(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for mention in self.mentions for name in mention.types))
-
-
-@dataclass(frozen=True, slots=True)
 class PhotoState:
     """The state of a photo."""
 
@@ -117,6 +100,7 @@ class _EventIndex:
     proposed_boxes: ProposedBoxes | None = None
     pairs: list[AddedPairs] = field(default_factory=list)
     pair_judgements: dict[str, list[Judged]] = field(default_factory=lambda: defaultdict(list))
+    corrections: list[Corrected] = field(default_factory=list)
 
 
 def _index_events(events: Sequence[Event]) -> _EventIndex:
@@ -141,6 +125,8 @@ def _index_events(events: Sequence[Event]) -> _EventIndex:
             index.proposed_boxes = event
         elif isinstance(event, AddedPairs):
             index.pairs.append(event)
+        elif isinstance(event, Corrected):
+            index.corrections.append(event)
     return index
 
 
@@ -150,8 +136,7 @@ def derive_state(material: Material, events: Sequence[Event], rules: Rules) -> P
     review = _reported_phrases(index, rules)
     held = {item.mention for item in review if item.holds_up}
     counted: set[int] = set()
-    chains: list[ChainState] = []
-    questions: list[Question] = []
+    found: list[ChainState | Question] = []  # a question where mentions are still being linked
     for group in groups_by_type(_select_mentions(material, index, held)):
         linking, rejections = _link_group(group, index, rules)
         counted.update(number for taken in linking.transitions.values() for number, _ in taken)
@@ -160,18 +145,25 @@ def derive_state(material: Material, events: Sequence[Event], rules: Rules) -> P
             for rejection in rejections:
                 index.skipped_by[rejection.task, rejection.subject].add(rejection.worker)
         if linking.next_pair:
-            questions.append(Question(material.photo, Task.LINK, linking.next_pair))
-            chains += [ChainState(chain, None, _link_transitions(chain, linking)) for chain in linking.chains]
+            found.append(Question(material.photo, Task.LINK, linking.next_pair))
+            found += [ChainState(chain, None, _link_transitions(chain, linking)) for chain in linking.chains]
             continue
         for chain in linking.chains:
             linked = ChainState(chain, _start_chain(chain, linking, index, rules), _link_transitions(chain, linking))
-            for part in _verify_chain(linked, index, rejections, rules):
-                for event in index.box_events.get(part.shown.id, []):
-                    part = apply_box_event(part, event, rules)
-                chains.append(part)
-                if (question := next_question_about(material.photo, part, rules)) is not None:
-                    questions.append(_bar_linkers(question, part, index, rules))
-                review += _chain_reviews(part, index)
+            parts = _verify_chain(linked, index, rejections, rules)
+            found += [_apply_box_events(part, index, rules) for part in parts]
+    if index.corrections:
+        found = _apply_corrections(found, index, rules)
+    chains: list[ChainState] = []
+    questions: list[Question] = []
+    for each in found:
+        if isinstance(each, Question):
+            questions.append(each)
+            continue
+        chains.append(each)
+        if (question := next_question_about(material.photo, each, rules)) is not None:
+            questions.append(_bar_linkers(question, each, index, rules))
+        review += _chain_reviews(each, index)
     pairs = derive_pairs(index.pairs, index.pair_judgements, rules)
     questions += [question for pair in pairs if (question := pair.next_question(material.photo, rules)) is not None]
     chains.sort(key=lambda chain: mention_order(chain.mentions[0]))
@@ -180,6 +172,28 @@ def derive_state(material: Material, events: Sequence[Event], rules: Rules) -> P
     open_questions = tuple(_bar_skippers(question, index) for question in questions)
     finished = _is_finished(chains, open_questions, review)
     return PhotoState(tuple(chains), open_questions, tuple(review), finished, frozenset(counted), pairs)
+
+
+def _apply_box_events(chain: ChainState, index: _EventIndex, rules: Rules) -> ChainState:
+    for event in index.box_events.get(chain.shown.id, []):
+        if event.number > chain.since:
+            chain = apply_box_event(chain, event, rules)
+    return chain
+
+
+def _apply_corrections(
+    found: Sequence[ChainState | Question], index: _EventIndex, rules: Rules
+) -> list[ChainState | Question]:
+    """Correct the chains, then apply the judgements that workers made after the corrections."""
+
+    def start(mentions: Chain) -> WorkflowState:
+        # What a model proposed was there before the correction and is not proposed again.
+        workflow = replace(_new_workflow(mentions, Status.READY, index, rules), proposed_boxes=(), imported_boxes=False)
+        return apply_automatic(workflow, rules)
+
+    chains = correct_chains([each for each in found if isinstance(each, ChainState)], index.corrections, start)
+    corrected = [_apply_box_events(chain, index, rules) if chain.since else chain for chain in chains]
+    return [*(each for each in found if isinstance(each, Question)), *corrected]
 
 
 def _is_finished(chains: Sequence[ChainState], questions: Sequence[Question], review: Sequence[ReviewItem]) -> bool:

@@ -399,6 +399,13 @@ def _print_status(found: Progress) -> None:
     print_table(table)
     for waits_for, count in found.blocked.items():
         note(f"blocked: {plural(count, 'question')} waiting for {waits_for}; see: deixis annotate review PROJECT")
+    made = found.corrections
+    if made.photos:
+        note(
+            f"corrected by leads: {plural(made.photos, 'photo')}; boxes kept {made.boxes_kept:,}, moved "
+            f"{made.boxes_moved:,}, deleted {made.boxes_deleted:,}, added {made.boxes_added:,}; "
+            f"same chains for {made.same_chain or 1:.1%} of pairs of phrases"
+        )
     if not found.workers:
         return
     table = Table("worker")

@@ -29,6 +29,7 @@ from deixis.annotate.web.authentication import Authentication
 from deixis.annotate.web.context import AppContext, Limits, TransactionQueue, WorkTime, errors
 from deixis.annotate.web.export_routes import add_export_routes
 from deixis.annotate.web.external_routes import WORKFORCE_HOSTS, FrameMiddleware, add_external_routes
+from deixis.annotate.web.gallery_routes import add_gallery_routes
 from deixis.annotate.web.oidc import OidcSettings, Provider
 from deixis.annotate.web.oidc_routes import CALLBACK, add_oidc_routes
 from deixis.annotate.web.owner_routes import add_owner_routes
@@ -130,6 +131,7 @@ def make_app(
         add_work_routes,
         add_session_routes,
         add_review_routes,
+        add_gallery_routes,
         add_owner_routes,
         add_token_routes,
         add_export_routes,

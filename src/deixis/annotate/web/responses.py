@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from deixis.annotate.api_tokens import ApiToken
+from deixis.annotate.gallery import CorrectionSummary
 from deixis.annotate.guidelines import Guideline
 from deixis.annotate.lessons import Lesson
 from deixis.annotate.people import Role
@@ -219,6 +220,7 @@ class Dashboard(BaseModel):
     tasks: list[TaskProgress]
     workers: list[WorkerProgress]
     blocked: dict[str, int] = Field(description="Questions that nobody can answer, by what they wait for.")
+    corrections: CorrectionSummary
     pace: list[Hour]
 
 
