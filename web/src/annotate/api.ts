@@ -229,6 +229,71 @@ export interface Dashboard {
   tasks: TaskProgress[];
   workers: WorkerProgress[];
   blocked: Record<string, number>; // by what they wait for
+  corrections: CorrectionSummary;
+}
+
+export interface CorrectionSummary {
+  photos: number;
+  chains: number;
+  boxes_kept: number;
+  boxes_moved: number;
+  boxes_deleted: number;
+  boxes_added: number;
+  same_chain: number | null; // share of pairs of phrases
+}
+
+export type PhotoStage = "open" | "waiting for review" | "finished";
+
+export interface GalleryBox {
+  id: string;
+  xyxy: Box;
+  by: string | null;
+  model: string | null;
+  is_correction: boolean;
+  waits: boolean; // for a judgement
+}
+
+export interface GalleryChain {
+  mentions: string[];
+  phrases: string[];
+  types: string[];
+  stage: string;
+  is_scene: boolean;
+  is_linking: boolean;
+  boxes: GalleryBox[];
+  corrected_by: string[];
+}
+
+export interface GalleryPhoto {
+  photo: PhotoRef;
+  name: string;
+  stage: PhotoStage;
+  captions: CutCaption[];
+  chains: GalleryChain[];
+  people: string[];
+  disagreements: { task: Task; mention: string; answers: [string, string][] }[];
+  corrections: { event: number; who: string; at: string; action: string }[];
+  can_redo: boolean;
+  last_event: number;
+}
+
+export interface GalleryFilter {
+  stage: PhotoStage | "";
+  person: string;
+  disagreement: boolean;
+  changed: boolean;
+}
+
+/** What a lead changes: a chain is named by one of its phrases. */
+export interface Correction {
+  action: "draw" | "move" | "delete" | "split" | "merge" | "retype" | "decide";
+  mention: string;
+  box?: Box;
+  box_id?: string;
+  mentions?: string[];
+  other?: string;
+  types?: string[];
+  ending?: string;
 }
 
 export interface Member {
@@ -346,6 +411,19 @@ export const photos = (offset: number, limit: number) =>
 export const phrases = (photo: string) => ask<PhotoPhrases>("GET", `/api/photos/${encodeURIComponent(photo)}/phrases`);
 export const putPhrases = (photo: string, all: Phrase[]) =>
   change<PhotoPhrases>("PUT", `/api/photos/${encodeURIComponent(photo)}/phrases`, { phrases: all });
+
+export const gallery = (filter: GalleryFilter, offset: number, limit: number) => {
+  const asked = new URLSearchParams({ offset: `${offset}`, limit: `${limit}` });
+  for (const [name, value] of Object.entries(filter)) if (value) asked.set(name, `${value}`);
+  type Found = { total: number; people: { worker: string; name: string }[]; photos: GalleryPhoto[] };
+  return ask<Found>("GET", `/api/gallery?${asked}`);
+};
+const galleryPlace = (photo: string) => `/api/gallery/${encodeURIComponent(photo)}`;
+export const galleryPhoto = (photo: string) => ask<GalleryPhoto>("GET", galleryPlace(photo));
+export const correct = (photo: string, seen: number, wanted: Correction) =>
+  change<GalleryPhoto>("POST", `${galleryPlace(photo)}/correct`, { seen, ...wanted });
+export const undoCorrection = (photo: string) => change<GalleryPhoto>("POST", `${galleryPlace(photo)}/undo`, {});
+export const redoCorrection = (photo: string) => change<GalleryPhoto>("POST", `${galleryPlace(photo)}/redo`, {});
 
 export interface ExternalSession extends ExternalProgress {
   preview: boolean;

@@ -4,6 +4,7 @@ import * as api from "./api";
 import { DashboardPage } from "./dashboard";
 import { LoginPage } from "./login";
 import { ExternalPage } from "./external";
+import { GalleryPage } from "./gallery";
 import { GuidelinesPage } from "./guidelines";
 import { OwnWorkPage } from "./own_work";
 import { PeoplePage } from "./people";
@@ -22,6 +23,7 @@ interface Tab {
 const TABS: readonly Tab[] = [
   { place: "", name: "Work" },
   { place: "review", name: "Review", roles: REVIEWS },
+  { place: "gallery", name: "Gallery", roles: REVIEWS },
   { place: "dashboard", name: "Dashboard", roles: REVIEWS },
   { place: "people", name: "People", roles: ["owner"] },
   { place: "phrases", name: "Phrases", roles: ["owner"] },
@@ -108,6 +110,8 @@ function Inside() {
         <OwnWorkPage user={user} />
       ) : tab?.place === "review" ? (
         <ReviewPage session={session} />
+      ) : tab?.place === "gallery" ? (
+        <GalleryPage session={session} photo={place[1]} onOpen={(photo) => go(`gallery/${photo}`)} />
       ) : tab?.place === "dashboard" ? (
         <DashboardPage user={user} />
       ) : tab?.place === "people" ? (

@@ -35,6 +35,7 @@ export function DashboardPage({ user }: { user: api.Person }) {
         <>
           <Figures said={said} />
           <Blocked said={said} />
+          <Corrections made={said.corrections} />
           <Pace pace={said.pace} />
           <Tasks tasks={said.tasks} />
           <Workers said={said} user={user} onChange={look} />
@@ -94,6 +95,29 @@ function Blocked({ said }: { said: api.Dashboard }) {
       </ul>
       <a class="button" href="#/review">
         Decide
+      </a>
+    </section>
+  );
+}
+
+/** How far the leads agreed with what people had said. */
+function Corrections({ made }: { made: api.CorrectionSummary }) {
+  if (!made.photos) return null;
+  const boxes = made.boxes_kept + made.boxes_moved + made.boxes_deleted;
+  const share = (count: number) => (boxes ? ` (${Math.round((100 * count) / boxes)} %)` : "");
+  return (
+    <section class="card" aria-label="Corrections">
+      <h2>Corrections</h2>
+      <p>
+        {made.photos === 1 ? "1 photo was" : `${made.photos} photos were`} corrected. Of {boxes} boxes there,{" "}
+        {made.boxes_kept} were kept{share(made.boxes_kept)}, {made.boxes_moved} moved and {made.boxes_deleted} deleted;{" "}
+        {made.boxes_added} were added.
+        {made.same_chain !== null && made.same_chain < 1 && (
+          <> Phrases are together as before in {(100 * made.same_chain).toFixed(1)} % of pairs.</>
+        )}
+      </p>
+      <a class="button" href="#/gallery">
+        Gallery
       </a>
     </section>
   );

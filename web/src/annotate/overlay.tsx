@@ -9,20 +9,27 @@ export interface StyledBox {
   isModel?: boolean;
   tag?: string;
   colour?: string; // of its phrase
+  ink?: string; // that can be read on it
 }
 
 const classOf = ({ look, isModel, colour }: StyledBox) =>
   `is-${look}${isModel ? " is-model" : ""}${colour ? " is-coloured" : ""}`;
 
-export function Overlay({ photo, boxes }: { photo: PhotoRef; boxes: readonly StyledBox[] }) {
+interface Props {
+  photo: PhotoRef;
+  boxes: readonly StyledBox[];
+  onPick?: (place: number) => void; // a box was pressed
+}
+
+export function Overlay({ photo, boxes, onPick }: Props) {
   return (
-    <div class="overlay" aria-hidden="true">
+    <div class={onPick ? "overlay is-pickable" : "overlay"} aria-hidden="true">
       <svg viewBox={`0 0 ${photo.width} ${photo.height}`} preserveAspectRatio="none">
         {boxes.map((each, place) => {
           const [x1, y1, x2, y2] = each.box;
           const at = { x: x1, y: y1, width: Math.max(0, x2 - x1), height: Math.max(0, y2 - y1) };
           return (
-            <g key={`${place} ${each.box}`} class={`laid ${classOf(each)}`} style={{ "--mark": each.colour }}>
+            <g key={`${place} ${each.box}`} class={`laid ${classOf(each)}`} style={{ "--mark": each.colour }} onClick={() => onPick?.(place)}>
               <rect {...at} class="laid-rim" />
               <rect {...at} class="laid-line" />
             </g>
@@ -39,6 +46,7 @@ export function Overlay({ photo, boxes }: { photo: PhotoRef; boxes: readonly Sty
                 left: `${(100 * each.box[0]) / photo.width}%`,
                 top: `${(100 * each.box[1]) / photo.height}%`,
                 "--mark": each.colour,
+                "--ink-on-mark": each.ink,
               }}
             >
               {each.tag}

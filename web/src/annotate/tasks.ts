@@ -148,7 +148,8 @@ const STAGES: Record<string, string> = {
 /** A judgement of the history, in the words of the pages. */
 export function describeJudgement(said: string): string {
   const [task = "", answer] = said.split(": ");
-  const name = task in TASK_TEXTS ? TASK_TEXTS[task as Task].name : task === "review" ? "Decision" : said;
+  const names: Record<string, string> = { review: "Decision", correction: "Correction" };
+  const name = task in TASK_TEXTS ? TASK_TEXTS[task as Task].name : (names[task] ?? said);
   return answer === undefined ? name : `${name}: ${LABELS[answer] ?? answer}`;
 }
 

@@ -1,0 +1,366 @@
+// One photo of the gallery, which a lead corrects: draws, moves and deletes boxes, splits, merges and retypes chains.
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Box } from "../api";
+import { markOf } from "../colours";
+import * as api from "./api";
+import { ColouredCaptions, colouredBoxes } from "./coloured_chains";
+import { Drawing, type DrawingControl } from "./drawing";
+import { Frame } from "./frame";
+import { ChangedBy } from "./gallery";
+import { isKey, useKeys } from "./keys";
+import { Failure, useSubmit } from "./login";
+import { Overlay } from "./overlay";
+import { modelTag } from "./proposals";
+import { LABELS, TASK_TEXTS, describeStage } from "./tasks";
+
+const ACTIONS: Record<string, string> = {
+  draw: "drew a box",
+  move: "moved a box",
+  delete: "deleted a box",
+  split: "split phrases off",
+  merge: "merged phrases",
+  retype: "changed the types",
+  decide: "decided",
+};
+
+/** What the lead is in the middle of: a box (of which one is moved), or a merge. */
+type Mode = { kind: "box"; moved: api.GalleryBox | null } | { kind: "merge" } | null;
+
+interface Props {
+  id: string;
+  session: api.Session;
+  before: string | undefined;
+  next: string | undefined;
+  onOpen: (photo: string) => void;
+}
+
+export function CorrectionPage({ id, session, before, next, onOpen }: Props) {
+  const [entry, setEntry] = useState<api.GalleryPhoto | null>(null);
+  const [chosen, setChosen] = useState(""); // a mention of the chain
+  const [mode, setMode] = useState<Mode>(null);
+  const [box, setBox] = useState<Box | null>(null);
+  const drawing = useRef<DrawingControl>(null);
+  const { failure, isBusy, run } = useSubmit();
+  useEffect(() => void run(async () => setEntry(await api.galleryPhoto(id))), []);
+
+  const place = entry?.chains.findIndex(({ mentions }) => mentions.includes(chosen)) ?? -1;
+  const chain = entry?.chains[place];
+  const leave = () => {
+    setMode(null);
+    setBox(null);
+  };
+  const take = (work: () => Promise<api.GalleryPhoto>) =>
+    void run(async () => {
+      try {
+        setEntry(await work());
+        leave();
+      } catch (error) {
+        const isOld = error instanceof api.RequestError && error.status === 422;
+        if (isOld) setEntry(await api.galleryPhoto(id)); // it may have changed meanwhile
+        throw error;
+      }
+    });
+  const correct = (wanted: Omit<api.Correction, "mention">) =>
+    chain && take(() => api.correct(id, entry!.last_event, { mention: chain.mentions[0]!, ...wanted }));
+  const undo = () => entry?.corrections.length && take(() => api.undoCorrection(id));
+  const redo = () => entry?.can_redo && take(() => api.redoCorrection(id));
+  const saveBox = () => {
+    const drawn = drawing.current?.box();
+    if (mode?.kind !== "box" || !drawn) return;
+    correct(mode.moved ? { action: "move", box_id: mode.moved.id, box: drawn } : { action: "draw", box: drawn });
+  };
+  const pick = (to: number, mention: string) => {
+    const other = entry!.chains[to]!;
+    if (mode?.kind === "merge" && chain && other !== chain) return correct({ action: "merge", other: mention });
+    if (mode?.kind === "box") return;
+    leave();
+    setChosen(other === chain ? "" : mention);
+  };
+
+  useKeys((key, event) => {
+    const isControl = event.ctrlKey || event.metaKey;
+    const letter = key.toLowerCase();
+    const keys: Record<string, () => unknown> = {
+      escape: () => (mode ? leave() : setChosen("")),
+      ...(mode?.kind === "box" && { enter: saveBox, b: () => drawing.current?.put(middleOf(entry!.photo)) }),
+      ...(!mode && chain && !chain.is_linking && { d: () => setMode({ kind: "box", moved: null }) }),
+      ...(!mode && before && { k: () => onOpen(before) }),
+      ...(!mode && next && { j: () => onOpen(next) }),
+    };
+    if (mode?.kind === "box" && key.startsWith("Arrow")) {
+      const step = event.repeat ? 6 : 1;
+      const [right, down] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[key]!;
+      return Boolean(drawing.current?.nudge(right! * step, down! * step, event.shiftKey));
+    }
+    const act = isControl
+      ? letter === "z"
+        ? event.shiftKey
+          ? redo
+          : undo
+        : letter === "y"
+          ? redo
+          : undefined
+      : isKey(event, key)
+        ? keys[letter]
+        : undefined;
+    act?.();
+    return Boolean(act);
+  });
+
+  if (!entry) return <main class="notice">{failure || "One moment …"}</main>;
+  const moved = mode?.kind === "box" ? mode.moved : null;
+  const shown = colouredBoxes(entry.chains, place, moved?.id);
+  const pickBox = (index: number) => {
+    const owners = entry.chains.flatMap((each, at) => each.boxes.map(() => at));
+    const at = owners[index];
+    if (at !== undefined) pick(at, entry.chains[at]!.mentions[0]!);
+  };
+  return (
+    <main class="work correction" tabIndex={-1}>
+      <Frame photo={entry.photo} hasPicture={session.photos} label="Photo" isDrawing={mode?.kind === "box"}>
+        <Overlay photo={entry.photo} boxes={shown} onPick={mode?.kind === "box" ? undefined : pickBox} />
+        {mode?.kind === "box" && (
+          <Drawing
+            key={mode.moved?.id ?? "new"}
+            photo={entry.photo}
+            initial={mode.moved?.xyxy}
+            control={drawing}
+            onBox={setBox}
+            onUndo={() => undefined}
+          />
+        )}
+      </Frame>
+      <section class="asking" aria-label="Corrections">
+        <p class="task-line">
+          <a href="#/gallery">← Gallery</a>
+          <span class="soft">{entry.name}</span>
+          <span class="chip">{entry.stage}</span>
+          <ChangedBy entry={entry} />
+        </p>
+        <p class="row correction-undo">
+          <button disabled={isBusy || !entry.corrections.length} onClick={() => void undo()}>
+            Undo <kbd>Ctrl Z</kbd>
+          </button>
+          <button disabled={isBusy || !entry.can_redo} onClick={() => void redo()}>
+            Redo <kbd>Ctrl Y</kbd>
+          </button>
+          {before && <button onClick={() => onOpen(before)}>← Before</button>}
+          {next && <button onClick={() => onOpen(next)}>Next →</button>}
+        </p>
+        <Failure line={failure} />
+        {mode?.kind === "merge" && chain ? (
+          <p class="hint" role="status">
+            Press a phrase that means the same as “{chain.phrases[0]}”.{" "}
+            <button class="link" onClick={leave}>
+              Cancel
+            </button>
+          </p>
+        ) : mode ? null : (
+          <p class="hint">{chain ? "Press the phrase again to see all boxes." : "Press a phrase to correct it."}</p>
+        )}
+        <ColouredCaptions captions={entry.captions} chains={entry.chains} chosen={place} onPick={pick} />
+        {chain && mode?.kind === "box" && (
+          <div class="answers" role="group" aria-label="Box">
+            <p class="hint">
+              {box ? "Drag its sides and corners, or use the arrow keys." : "Drag over the photo, or press B."}
+            </p>
+            <button class="answer is-main" disabled={isBusy || !box} onClick={saveBox}>
+              <kbd>Enter</kbd>
+              <span>Save the box</span>
+            </button>
+            <button class="answer" onClick={leave}>
+              <kbd>Esc</kbd>
+              <span>Cancel</span>
+            </button>
+          </div>
+        )}
+        {chain && mode?.kind !== "box" && (
+          <ChainPanel
+            key={chain.mentions.join()}
+            chain={chain}
+            place={place}
+            types={session.types}
+            isBusy={isBusy}
+            onMode={setMode}
+            onCorrect={correct}
+          />
+        )}
+        <Disagreements entry={entry} />
+        {entry.corrections.length > 0 && (
+          <details class="story" open>
+            <summary>Corrections ({entry.corrections.length})</summary>
+            <ol>
+              {entry.corrections.map(({ event, who, at, action }) => (
+                <li key={event}>
+                  <b dir="auto">{who}</b> {ACTIONS[action] ?? action}
+                  <span class="soft"> {new Date(at).toLocaleString("en-GB")}</span>
+                </li>
+              ))}
+            </ol>
+          </details>
+        )}
+      </section>
+    </main>
+  );
+}
+
+interface PanelProps {
+  chain: api.GalleryChain;
+  place: number;
+  types: readonly string[];
+  isBusy: boolean;
+  onMode: (mode: Mode) => void;
+  onCorrect: (wanted: Omit<api.Correction, "mention">) => void;
+}
+
+/** What can be done with one chain. */
+function ChainPanel({ chain, place, types, isBusy, onMode, onCorrect }: PanelProps) {
+  const [marked, setMarked] = useState<string[]>([]); // phrases to split off
+  const canSplit = marked.length > 0 && marked.length < chain.mentions.length;
+  const panel = useRef<HTMLElement>(null);
+  useEffect(() => panel.current?.scrollIntoView({ block: "nearest" }), []);
+  return (
+    <section class="chain-panel" ref={panel} style={{ "--mark": markOf(place).colour }} aria-label={`Phrase ${place + 1}`}>
+      <p class="task-line">
+        <span class="task-name">
+          {place + 1} · {chain.is_linking ? "still being linked" : stageName(chain)}
+        </span>
+        {chain.corrected_by.length > 0 && (
+          <span class="chip is-changed">corrected by {new Intl.ListFormat("en").format(chain.corrected_by)}</span>
+        )}
+      </p>
+      {chain.mentions.length > 1 ? (
+        <fieldset class="chain-phrases">
+          <legend class="hint">Phrases that mean the same. Tick those that do not belong here to split them off.</legend>
+          {chain.mentions.map((mention, index) => (
+            <label key={mention} class="check">
+              <input
+                type="checkbox"
+                disabled={chain.is_linking}
+                checked={marked.includes(mention)}
+                onChange={() =>
+                  setMarked(
+                    marked.includes(mention) ? marked.filter((each) => each !== mention) : [...marked, mention],
+                  )
+                }
+              />
+              <span dir="auto">{chain.phrases[index]}</span>
+            </label>
+          ))}
+        </fieldset>
+      ) : (
+        <p class="chain-phrases" dir="auto">
+          “{chain.phrases[0]}”
+        </p>
+      )}
+      <p class="row">
+        {chain.mentions.length > 1 && (
+          <button
+            disabled={isBusy || !canSplit || chain.is_linking}
+            onClick={() => onCorrect({ action: "split", mentions: marked })}
+          >
+            Split off
+          </button>
+        )}
+        <button disabled={isBusy || chain.is_linking} onClick={() => onMode({ kind: "merge" })}>
+          Merge with …
+        </button>
+        <button disabled={isBusy || chain.is_linking} onClick={() => onMode({ kind: "box", moved: null })}>
+          Draw a box <kbd>D</kbd>
+        </button>
+      </p>
+      <ul class="chain-boxes">
+        {chain.boxes.map((each, index) => (
+          <li key={each.id}>
+            <span>
+              Box {index + 1}{" "}
+              <span class={each.model ? "chip is-model" : "soft"}>
+                {each.model ? modelTag(each.model) : `by ${each.by}`}
+              </span>{" "}
+              {each.waits && <span class="soft">not judged yet</span>}
+            </span>
+            <span class="row-actions">
+              <button class="link" disabled={isBusy} onClick={() => onMode({ kind: "box", moved: each })}>
+                Move
+              </button>
+              <button
+                class="link"
+                disabled={isBusy}
+                onClick={() => onCorrect({ action: "delete", box_id: each.id, ending: "no box" })}
+              >
+                Delete
+              </button>
+            </span>
+          </li>
+        ))}
+      </ul>
+      {!chain.is_linking && (
+        <p class="row" role="group" aria-label="Decide">
+          {chain.boxes.length > 0 && chain.stage !== "complete" && (
+            <button disabled={isBusy} onClick={() => onCorrect({ action: "decide", ending: "complete" })}>
+              All boxes are there
+            </button>
+          )}
+          {endings(chain).map(([ending, label]) => (
+            <button key={ending} disabled={isBusy} onClick={() => onCorrect({ action: "decide", ending })}>
+              {label}
+            </button>
+          ))}
+        </p>
+      )}
+      <fieldset class="types">
+        <legend>Types</legend>
+        {types.map((type) => (
+          <label key={type} class="check">
+            <input
+              type="checkbox"
+              disabled={isBusy || (chain.types.length === 1 && chain.types[0] === type)}
+              checked={chain.types.includes(type)}
+              onChange={() => onCorrect({ action: "retype", types: toggled(chain.types, type) })}
+            />
+            {type}
+          </label>
+        ))}
+      </fieldset>
+    </section>
+  );
+}
+
+function Disagreements({ entry }: { entry: api.GalleryPhoto }) {
+  if (!entry.disagreements.length) return null;
+  const phrase = (mention: string) => {
+    const chain = entry.chains.find(({ mentions }) => mentions.includes(mention));
+    return chain?.phrases[chain.mentions.indexOf(mention)] ?? mention;
+  };
+  return (
+    <details class="story" open>
+      <summary>People disagreed ({entry.disagreements.length})</summary>
+      <ol>
+        {entry.disagreements.map(({ task, mention, answers }) => (
+          <li key={`${task} ${mention} ${answers}`}>
+            <span dir="auto">“{phrase(mention)}”</span> {TASK_TEXTS[task].name}:{" "}
+            {answers.map(([who, answer]) => `${who} ${LABELS[answer] ?? answer}`).join(", ")}
+          </li>
+        ))}
+      </ol>
+    </details>
+  );
+}
+
+const stageName = (chain: api.GalleryChain) =>
+  chain.stage === "not visual" ? (chain.is_scene ? "scene or place" : "no box") : describeStage(chain.stage);
+
+function endings(chain: api.GalleryChain): [string, string][] {
+  const now = chain.stage !== "not visual" ? "" : chain.is_scene ? "scene" : "no box";
+  const all: [string, string][] = [
+    ["scene", "Scene or place"],
+    ["no box", "No box"],
+    ["open", "Ask people again"],
+  ];
+  return all.filter(([ending]) => ending !== now);
+}
+
+const toggled = (types: readonly string[], type: string) =>
+  types.includes(type) ? types.filter((each) => each !== type) : [...types, type];
+
+const middleOf = ({ width, height }: api.PhotoRef): Box => [0.3 * width, 0.3 * height, 0.7 * width, 0.7 * height];
