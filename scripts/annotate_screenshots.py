@@ -138,7 +138,8 @@ def join(page: Page, address: str, token: str) -> None:
 
 def wait_for_images(page: Page) -> None:
     """Wait until all images are loaded."""
-    while not page.evaluate("[...document.images].every(each => each.complete)"):
+    is_done = "[...document.images].every(each => each.complete || each.loading === 'lazy')"
+    while not page.evaluate(is_done):
         page.wait_for_timeout(50)
     page.wait_for_timeout(500)
 
@@ -191,7 +192,7 @@ def draw_true_box(page: Page, project: Project, worker: str, crowd: Crowd) -> No
 
 
 def take_pages(browser: Browser, photos: dict[str, Photo], out: Path) -> None:
-    """Take the screenshots of the review and the dashboard of a half-finished project."""
+    """Take the screenshots of the review, the dashboard and the gallery of a half-finished project."""
     known = [photos[name] for name in ("coffee", "cat")]
     annotated = [photo for photo in photos.values() if photo not in known]
     settings = {
@@ -213,11 +214,17 @@ def take_pages(browser: Browser, photos: dict[str, Photo], out: Path) -> None:
         with served(project) as address:
             page = browser.new_page(viewport=LAPTOP)  # type: ignore[arg-type]
             join(page, address, token)
-            for view, size in (("review", LAPTOP), ("dashboard", TABLET)):
+            for view, size in (("review", LAPTOP), ("dashboard", TABLET), ("gallery", LAPTOP)):
                 page.set_viewport_size(size)  # type: ignore[arg-type]
                 page.goto(f"{address}#/{view}")
                 wait_for_images(page)
                 take_screenshot(page, out / f"annotate-{view}.jpg")
+            page.locator(".gallery-card").nth(2).click()
+            page.locator(".coloured-captions button").first.click()
+            page.get_by_role("button", name="Move").first.click()
+            page.get_by_role("button", name="Save the box").wait_for()
+            wait_for_images(page)
+            take_screenshot(page, out / "annotate-correction.jpg")
             page.close()
 
 

@@ -4,11 +4,11 @@ import type { CutCaption, GalleryChain } from "./api";
 import type { StyledBox } from "./overlay";
 import { modelTag } from "./proposals";
 
-/** The boxes of all chains; with one chosen, the others step back. */
-export function colouredBoxes(chains: readonly GalleryChain[], chosen = -1, without = ""): StyledBox[] {
+/** The boxes of all chains; with one chosen, the others step back, and while a box is drawn they are not shown. */
+export function colouredBoxes(chains: readonly GalleryChain[], chosen = -1, drawn?: { moved: string }): StyledBox[] {
   return chains.flatMap((chain, place) =>
     chain.boxes
-      .filter(({ id }) => id !== without)
+      .filter(({ id }) => !drawn || (place === chosen && id !== drawn.moved))
       .map(({ xyxy, model, waits }): StyledBox => {
         const isBack = chosen >= 0 && chosen !== place;
         const tag = [`${place + 1}`, modelTag(model), waits && !isBack ? "not judged yet" : ""].filter(Boolean).join(" · ");

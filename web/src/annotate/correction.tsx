@@ -108,8 +108,8 @@ export function CorrectionPage({ id, session, before, next, onOpen }: Props) {
   });
 
   if (!entry) return <main class="notice">{failure || "One moment …"}</main>;
-  const moved = mode?.kind === "box" ? mode.moved : null;
-  const shown = colouredBoxes(entry.chains, place, moved?.id);
+  const drawn = mode?.kind === "box" ? { moved: mode.moved?.id ?? "" } : undefined;
+  const shown = colouredBoxes(entry.chains, place, drawn);
   const pickBox = (index: number) => {
     const owners = entry.chains.flatMap((each, at) => each.boxes.map(() => at));
     const at = owners[index];
