@@ -93,6 +93,7 @@ def test_a_lead_splits_merges_and_retypes(laptop: Page, bench: MakeBench) -> Non
     press(laptop, "A man")
     expect(laptop.locator(".chain-phrases .check")).to_have_count(2)
     assert len(photo(site).chains) == chains
+    laptop.get_by_text("Types: people").click()
     laptop.locator(".types").get_by_label("animals").click()
     expect(laptop.locator(".story li")).to_have_count(3)
     assert next(chain for chain in photo(site).chains if "The man" in chain.phrases).types == ("people", "animals")

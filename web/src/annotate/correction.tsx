@@ -40,6 +40,11 @@ export function CorrectionPage({ id, session, before, next, onOpen }: Props) {
   const [mode, setMode] = useState<Mode>(null);
   const [box, setBox] = useState<Box | null>(null);
   const drawing = useRef<DrawingControl>(null);
+  const captions = useRef<HTMLDivElement>(null);
+  // Where the phrase to merge with is pressed.
+  useEffect(() => {
+    if (mode?.kind === "merge") captions.current?.scrollIntoView({ block: "nearest" });
+  }, [mode?.kind]);
   const { failure, isBusy, run } = useSubmit();
   useEffect(() => void run(async () => setEntry(await api.galleryPhoto(id))), []);
 
@@ -158,7 +163,9 @@ export function CorrectionPage({ id, session, before, next, onOpen }: Props) {
         ) : mode ? null : (
           <p class="hint">{chain ? "Press the phrase again to see all boxes." : "Press a phrase to correct it."}</p>
         )}
-        <ColouredCaptions captions={entry.captions} chains={entry.chains} chosen={place} onPick={pick} />
+        <div ref={captions}>
+          <ColouredCaptions captions={entry.captions} chains={entry.chains} chosen={place} onPick={pick} />
+        </div>
         {chain && mode?.kind === "box" && (
           <div class="answers" role="group" aria-label="Box">
             <p class="hint">
@@ -217,10 +224,8 @@ interface PanelProps {
 function ChainPanel({ chain, place, types, isBusy, onMode, onCorrect }: PanelProps) {
   const [marked, setMarked] = useState<string[]>([]); // phrases to split off
   const canSplit = marked.length > 0 && marked.length < chain.mentions.length;
-  const panel = useRef<HTMLElement>(null);
-  useEffect(() => panel.current?.scrollIntoView({ block: "nearest" }), []);
   return (
-    <section class="chain-panel" ref={panel} style={{ "--mark": markOf(place).colour }} aria-label={`Phrase ${place + 1}`}>
+    <section class="chain-panel" style={{ "--mark": markOf(place).colour }} aria-label={`Phrase ${place + 1}`}>
       <p class="task-line">
         <span class="task-name">
           {place + 1} · {chain.is_linking ? "still being linked" : stageName(chain)}
@@ -308,20 +313,22 @@ function ChainPanel({ chain, place, types, isBusy, onMode, onCorrect }: PanelPro
           ))}
         </p>
       )}
-      <fieldset class="types">
-        <legend>Types</legend>
-        {types.map((type) => (
-          <label key={type} class="check">
-            <input
-              type="checkbox"
-              disabled={isBusy || (chain.types.length === 1 && chain.types[0] === type)}
-              checked={chain.types.includes(type)}
-              onChange={() => onCorrect({ action: "retype", types: toggled(chain.types, type) })}
-            />
-            {type}
-          </label>
-        ))}
-      </fieldset>
+      <details>
+        <summary>Types: {chain.types.join(", ")}</summary>
+        <div class="types" role="group" aria-label="Types">
+          {types.map((type) => (
+            <label key={type} class="check">
+              <input
+                type="checkbox"
+                disabled={isBusy || (chain.types.length === 1 && chain.types[0] === type)}
+                checked={chain.types.includes(type)}
+                onChange={() => onCorrect({ action: "retype", types: toggled(chain.types, type) })}
+              />
+              {type}
+            </label>
+          ))}
+        </div>
+      </details>
     </section>
   );
 }
