@@ -201,7 +201,7 @@ class MatchCurve(_Curve):
             raise DeixisError("the ranking has no ranks of all correct answers; pass all_matches=True to recall_at_k")
         reached, count = 100 * ranks / self.ranking.candidates[queries], len(self.ranking.ranks)
         return {
-            at: _mean_over_queries(self.ranking, np.bincount(queries[reached <= limit], minlength=count))
+            at: _mean_over_queries(self.ranking, np.bincount(queries[reached <= limit], minlength=count).astype(np.float64))
             for at, limit in enumerate(self.percentages)
         }
 
