@@ -342,3 +342,32 @@ def test_a_data_set_is_split_by_rule_and_seed(command: Command, data: Path) -> N
 )
 def test_a_wrong_rule_of_a_split_is_one_line(command: Command, options: tuple[str, ...], words: str) -> None:
     assert words in command.error("data", "split", "a.data", *options, "--out", "new")
+
+
+def test_show_draws_a_photo_with_its_gold_phrases_and_boxes(command: Command, data: Path) -> None:
+    out, _ = command("data", "show", data, "dogs")
+    assert "dogs.png" in out
+    with Image.open("dogs.png") as picture, Image.open(SAMPLES / "images" / "dogs.jpg") as photo:
+        assert picture.width / picture.height < photo.width / photo.height  # captions below
+    document = command.json("data", "show", data, "images/dogs.webp", "--out", "other.jpg")  # by its file name
+    assert (document["photo"], document["picture"]) == ("dogs", "other.jpg")
+    assert Path("other.jpg").is_file()
+    photo = Dataset(data).photo("dogs")
+    assert [caption["text"] for caption in document["captions"]] == [caption.text for caption in photo.sentences]
+    first = document["captions"][0]["phrases"][0]
+    mention = photo.captions[0].mentions[0]
+    assert first["text"] == photo.captions[0].phrase(mention)
+    assert first["boxes"] == [list(box.xyxy) for box in photo.boxes_of(mention.chain or "")]
+
+
+@pytest.mark.parametrize(("arguments", "word"), [(("nobody",), "nobody"), (("dogs", "--out", "dogs.txt"), "dogs.txt")])
+def test_show_names_what_is_wrong(command: Command, data: Path, arguments: tuple[str, ...], word: str) -> None:
+    assert word in command.error("data", "show", data, *arguments)
+
+
+def test_show_of_a_photo_without_boxes_gives_a_note(command: Command) -> None:
+    Path("captions.csv").write_text("image,caption\ncat.jpg,A cat looks up .")
+    command(*IMPORT, "--images", SAMPLES / "images", "--captions", "captions.csv", "--out", "plain")
+    _, err = command("data", "show", "plain", "cat")
+    assert "no boxes" in err
+    assert Path("cat.png").is_file()

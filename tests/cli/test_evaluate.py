@@ -160,6 +160,18 @@ def test_captions_in_the_coco_results_format_are_scored(samples: Path, command: 
     assert found["interval"]["distinct_1"][0] <= found["distinct_1"] <= found["interval"]["distinct_1"][1]
 
 
+def test_boxes_of_nested_phrases_lie_in_those_of_the_longer_ones(samples: Path, command: Command) -> None:
+    nested = ("evaluate", "grounding", "--data", samples, "--protocol", "nested")
+    found = command.json(*nested, "--model", "grounder", "--out", "nested.jsonl")
+    assert found["n"] > 10
+    assert found["contained"] > found["other_contained"]
+    assert found["protocol"].startswith("nested")
+    again = command.json(*nested, "--predictions", "nested.jsonl", "--against", "nested.jsonl")
+    assert again["contained"] == pytest.approx(found["contained"], abs=0.01)
+    assert again["difference"]["contained"]["difference"] == 0
+    assert "--protocol nested" in command.error(*nested, "--predictions", "nested.jsonl", "--missing-as-wrong")
+
+
 PHRASE = '{"photo":"nobody","caption":0,"span":[0,1],"boxes":[[0,0,1,1]],"scores":[1]}'
 
 

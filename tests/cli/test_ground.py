@@ -59,3 +59,26 @@ def test_absent_phrases_are_marked(command: Command) -> None:
 )
 def test_sentences_that_are_not_understood_give_a_note(sentence: str, words: str, command: Command) -> None:
     assert words in command("ground", CAT, sentence)[1]
+
+
+def test_nested_phrases_are_indented_and_have_the_box_around_those_inside(tmp_path: Path, command: Command) -> None:
+    sentence = "A cat with green eyes and long whiskers looks up."
+    lines = command("ground", CAT, sentence, "--nested", "--picture", tmp_path / "cat.png")[0].splitlines()
+    assert lines[0].startswith("A cat with green eyes and long whiskers: [")
+    assert lines[1].startswith("  A cat: [")
+    assert any(line.strip().startswith("green eyes: ") for line in lines)
+    with Image.open(tmp_path / "cat.png") as drawn:
+        assert drawn.width >= 900
+    phrases = command.json("ground", CAT, sentence, "--nested")["phrases"]
+    assert phrases[0]["parent"] is None
+    for row, phrase in enumerate(phrases):
+        inside = [each["box"] for each in phrases if each["parent"] == row and not each.get("absent")]
+        if inside:
+            x1, y1, x2, y2 = zip(*inside, strict=True)
+            assert phrase["box"] == [min(x1), min(y1), max(x2), max(y2)]
+            assert [each["box"] for each in phrase["boxes"]] == [phrase["box"]]
+    plain = command.json("ground", CAT, sentence)["phrases"]
+    assert all("parent" not in phrase for phrase in plain)
+    assert [phrase["text"] for phrase in plain] == [
+        phrase["text"] for row, phrase in enumerate(phrases) if all(each["parent"] != row for each in phrases)
+    ]

@@ -22,7 +22,7 @@ from deixis.language import parser, trees
 from deixis.language.chunker import Chunker
 from deixis.language.entity_types import EntityTypes
 from deixis.language.parser import parse
-from deixis.language.sentence import Phrase, Sentence, find_mentions, parse_sentences
+from deixis.language.sentence import Phrase, Sentence, find_mentions, parents, parse_sentences
 from deixis.language.sequence_model import MODELS
 from deixis.language.tagger import Tagger, tag
 from deixis.storage.artifacts import read_config
@@ -272,3 +272,38 @@ def test_models_are_loaded_on_first_use() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "phrases"),
+    [
+        ("A man in a red hat holds a guitar.", ["A man in a red hat", "A man", "a red hat", "a guitar"]),
+        (
+            "Two people sitting on chairs on the deck .",
+            ["Two people sitting on chairs on the deck", "Two people", "chairs", "the deck"],
+        ),
+        ("Dogs run.", ["Dogs"]),
+        ("Quickly!", []),
+    ],
+)
+def test_nested_phrases_are_the_phrases_and_the_longer_ones_around_them(text: str, phrases: list[str]) -> None:
+    sentence = Sentence(text)
+    assert [phrase.text for phrase in sentence.nested_phrases] == phrases
+    assert set(sentence.phrases) <= set(sentence.nested_phrases)
+    by_start = {phrase.start: phrase.types for phrase in sentence.phrases}
+    assert all(phrase.types == by_start[phrase.start] for phrase in sentence.nested_phrases)
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 12)), max_size=8))
+def test_the_parent_of_a_span_is_the_smallest_longer_one_around_it(pairs: list[tuple[int, int]]) -> None:
+    spans = [(start, start + length) for start, length in pairs]
+    for (start, end), parent in zip(spans, parents(spans), strict=True):
+        around = [
+            other[1] - other[0] for other in spans if other[0] <= start and end <= other[1] and other != (start, end)
+        ]
+        if parent is None:
+            assert not around
+        else:
+            assert spans[parent][0] <= start
+            assert end <= spans[parent][1]
+            assert spans[parent][1] - spans[parent][0] == min(around)

@@ -212,3 +212,16 @@ def test_no_region_and_no_phrase_give_no_scores(
     photo = features.store.map(dataset.split("dev").ids[0])
     assert plain_scores(cca, photo, np.zeros((0, 4)), ["a dog"]).shape == (0, 1)
     assert plain_scores(cca, photo, QUARTERS, []).shape == (4, 0)
+
+
+def test_a_model_of_cosines_shows_the_similarity_of_the_best_region(cca: EmbeddingPipeline, dataset: Dataset) -> None:
+    path = dataset.path_of(dataset.split("dev")[0])
+    found = cca.ground(path, "A red square and a blue square.")
+    proposed = cca.propose(path)
+    plain = plain_scores(cca, proposed.features, proposed.proposals.boxes, [each.text for each in found.phrases])
+    for column, phrase in enumerate(found.phrases):
+        assert phrase.similarity == phrase.score == pytest.approx(float(plain[:, column].max()), abs=1e-4)
+        assert phrase.region_probability is None
+    shown = found.as_json()["phrases"][0]["boxes"][0]["score"]
+    assert shown == pytest.approx(plain[:, 0].max(), abs=1e-3)
+    assert found.draw(open_photo(path)).width > 0

@@ -381,6 +381,57 @@ def convert(
 
 
 @app.command()
+def show(
+    data: Data,
+    photo: Annotated[str, typer.Argument(metavar="ID", help="Id of a photo, or its file name.", show_default=False)],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Picture to write (default: ID.png).")
+    ] = None,
+    images: Annotated[Path | None, typer.Option(metavar="DIR", help="Photo folder, if it has moved.")] = None,
+    json: Json = False,
+) -> None:
+    """Draw a photo with its captions, phrases and gold boxes."""
+    from deixis.data.dataset import Dataset
+    from deixis.data.images import open_photo
+    from deixis.pictures.annotations import draw_annotations
+    from deixis.pictures.grounded import check_picture_name, save_picture
+
+    dataset = Dataset(data, images=images)
+    found = dataset.find_photo(photo)
+    picture = out or Path(f"{found.id}.png")
+    check_picture_name(picture)
+    save_picture(draw_annotations(found, open_photo(dataset.path_of(found))), picture)
+    if json:
+        print_json(
+            {
+                "photo": found.id,
+                "picture": str(picture),
+                "captions": [
+                    {
+                        "text": caption.text,
+                        "phrases": [
+                            {
+                                "text": caption.phrase(mention),
+                                "span": [mention.start, mention.end],
+                                "chain": mention.chain,
+                                "types": list(mention.types),
+                                "boxes": [list(box.xyxy) for box in found.boxes_of(mention.chain or "")],
+                            }
+                            for mention in caption.mentions
+                        ],
+                    }
+                    for caption in found.sentences
+                ],
+            }
+        )
+        return
+    counts = (plural(len(found.sentences), "caption"), plural(len(found.boxes), "box", "boxes"))
+    print(f"{picture}: photo {found.id} with {' and '.join(counts)}")
+    if not found.boxes:
+        note("the data set has no boxes for this photo")
+
+
+@app.command()
 def scenes(
     out: Out,
     photos: Annotated[int, typer.Option(min=1, max=1_000_000, metavar="N", help="Number of scenes.")] = 500,

@@ -159,10 +159,11 @@ def grounding(
     ] = None,
     split: Split = None,
     protocol: Annotated[
-        Literal["union", "any", "sets"],
+        Literal["union", "any", "sets", "nested"],
         typer.Option(
             help="Gold box: the union of the boxes of the chain, as in the papers, or any. sets: union, and the F1 of "
-            "one box for each thing."
+            "one box for each thing. nested: no gold boxes, but how far the boxes of phrases lie in those of the "
+            "longer phrases around them."
         ),
     ] = "union",
     blind_split: Annotated[

@@ -20,6 +20,9 @@ def ground(
         Path | None,
         typer.Option(metavar="FILE", help="Draw the boxes and phrases, and write the picture to FILE."),
     ] = None,
+    nested: Annotated[
+        bool, typer.Option("--nested", help="Also find boxes for longer phrases, with the phrases inside them.")
+    ] = False,
     model: Annotated[
         str, typer.Option(metavar="NAME|DIR", help="Grounding model: a name from deixis models, or a directory.")
     ] = "grounder",
@@ -36,7 +39,7 @@ def ground(
         check_picture_name(picture)
     with working("grounding"):
         opened = open_photo(photo)
-        found = load(model).ground(opened, sentence)
+        found = load(model).ground(opened, sentence, nested=nested)
     if picture is not None:
         save_picture(found.draw(opened), picture)
     if json:
@@ -44,11 +47,15 @@ def ground(
         return
     if not found.phrases:
         note(f"no noun phrase found in {sentence!r}; deixis understands English only")
+    depths: list[int] = []
     for phrase in found.phrases:
+        depths.append(0 if phrase.parent is None else depths[phrase.parent] + 1)
         boxes = " ".join(f"[{', '.join(f'{side:.0f}' for side in box)}]" for box in phrase.boxes)
         presence = "" if phrase.presence is None else f"  (presence {phrase.presence:.0%})"
+        presence = presence if phrase.similarity is None else f"  (similarity {phrase.similarity:.2f})"
         presence = "  (a guess)" if phrase.guess else presence
-        print(f"{phrase.text}: " + (f"probably not in this photo{presence}" if phrase.absent else f"{boxes}{presence}"))
+        text = f"{'  ' * depths[-1]}{phrase.text}: "
+        print(text + (f"probably not in this photo{presence}" if phrase.absent else f"{boxes}{presence}"))
     if found.unknown:
         note(f"unknown to the model: {', '.join(found.unknown)}; the boxes of their phrases are guesses")
     if picture is not None:

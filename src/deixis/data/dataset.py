@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deixis.arrays import expand_runs
+from deixis.data.readers.names import NameIndex, photo_stem
 from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
 from deixis.data.tables import (
     Manifest,
@@ -155,11 +156,25 @@ class Dataset:
         except KeyError:
             raise DatasetError(f"{self.path}: no photo {photo_id!r}") from None
 
+    def find_photo(self, name: str) -> Photo:
+        """Return a photo by its id, the name of its file with or without suffix, or its Flickr number."""
+        if name in self._row_of_id:
+            return self.photo(name)
+        row = self._row_of_name.find(photo_stem(name))
+        if row is None:
+            raise DatasetError(f"{self.path}: no photo {name!r}")
+        return self.photos[row]
+
     def path_of(self, photo: Photo) -> Path:
         """Return the path of a photo file."""
         if self.images is None or photo.file is None:
             raise DatasetError(f"{self.path}: photo {photo.id!r} has no file; the data was imported without --images")
         return self.images / photo.file
+
+    @cached_property
+    def _row_of_name(self) -> NameIndex[int]:
+        files = self.tables["photos"]["file"].to_pylist()
+        return NameIndex({photo_stem(file): row for row, file in enumerate(files) if file})
 
     @cached_property
     def _row_of_id(self) -> dict[str, int]:

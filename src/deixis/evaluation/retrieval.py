@@ -200,10 +200,8 @@ class MatchCurve(_Curve):
         if ranks is None or queries is None:
             raise DeixisError("the ranking has no ranks of all correct answers; pass all_matches=True to recall_at_k")
         reached, count = 100 * ranks / self.ranking.candidates[queries], len(self.ranking.ranks)
-        return {
-            at: _mean_over_queries(self.ranking, np.bincount(queries[reached <= limit], minlength=count).astype(np.float64))
-            for at, limit in enumerate(self.percentages)
-        }
+        found = (np.bincount(queries[reached <= limit], minlength=count) for limit in self.percentages)
+        return {at: _mean_over_queries(self.ranking, each.astype(np.float64)) for at, each in enumerate(found)}
 
 
 def recall_curve(ranking: Ranking, percentages: Sequence[float] = tuple(range(1, 101))) -> RecallCurve:

@@ -91,6 +91,29 @@ class Sentence:
         return tuple(Phrase(self, start, end, types) for start, end, types in typed if types)
 
     @cached_property
+    def nested_phrases(self) -> tuple[Phrase, ...]:
+        """The visual noun phrases, and the noun phrases of the tree that begin with one and go on.
+
+        The longer ones have the types of the phrase that they begin with. In order; a phrase comes before those inside
+        it.
+
+        Examples
+        --------
+        >>> [phrase.text for phrase in Sentence("Two people sitting on chairs on the deck.").nested_phrases]
+        ['Two people sitting on chairs on the deck', 'Two people', 'chairs', 'the deck']
+        """
+        found = {(phrase.start, phrase.end): phrase for phrase in self.phrases}
+        by_start = {phrase.start: phrase for phrase in self.phrases}
+        for node in self.tree.phrases():
+            first = by_start.get(node.start)
+            end = node.end
+            while end > node.start and not any(character.isalnum() for character in self.tokens[end - 1].text):
+                end -= 1  # punctuation
+            if node.label == "NP" and first is not None and end > first.end:
+                found.setdefault((node.start, end), Phrase(self, node.start, end, first.types))
+        return tuple(sorted(found.values(), key=lambda phrase: (phrase.start, -phrase.end)))
+
+    @cached_property
     def tree(self) -> Tree:
         """The constituency tree: the one that was passed, or that of the parser."""
         from deixis.language.parser import parse
@@ -235,6 +258,25 @@ class Phrase:
     @property
     def _exact_node(self) -> Tree | None:
         return self.sentence.tree.spanning(self.start, self.end)
+
+
+def parents(spans: Sequence[Span]) -> list[int | None]:
+    """For each span, the index of the smallest longer one that contains it, or None.
+
+    Examples
+    --------
+    >>> parents([(0, 9), (0, 2), (3, 9), (4, 5)])
+    [None, 0, 0, 2]
+    """
+    found: list[int | None] = []
+    for start, end in spans:
+        around = [
+            (other_end - other_start, index)
+            for index, (other_start, other_end) in enumerate(spans)
+            if other_start <= start and end <= other_end and other_end - other_start > end - start
+        ]
+        found.append(min(around)[1] if around else None)
+    return found
 
 
 def parse_sentences(sentences: Iterable[Sentence], on_progress: OnProgress = no_progress) -> None:

@@ -221,13 +221,9 @@ def _other_captions(pair: CaptionPair) -> list[str]:
 
 def _from_dataset(dataset: Dataset, pairs: Sequence[CaptionPair]) -> tuple[list[Path], list[CaptionPair]]:
     """The photo files of pairs, and the pairs with the captions of the data set as references."""
-    by_stem = {name: photo for photo in dataset.photos for name in (photo_stem(photo.file or photo.id), photo.id)}
-    index = NameIndex(by_stem)
     paths, found = [], []
     for pair in pairs:
-        photo = index.find(photo_stem(pair.photo))
-        if photo is None:
-            raise DatasetError(f"{dataset.path}: has no photo {pair.photo}")
+        photo = dataset.find_photo(pair.photo)
         paths.append(dataset.path_of(photo))
         references = pair.references or tuple(caption.text for caption in photo.sentences)
         found.append(CaptionPair(pair.photo, pair.caption, references, pair.rating))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy as np
 
 from deixis.arrays import Floats
 from deixis.data.dataset import Dataset, Photos
+from deixis.data.records import Photo
 from deixis.errors import DeixisError
 from deixis.evaluation.baselines import best_fixed_boxes
 from deixis.evaluation.box_sets import box_set_scores, compare_box_sets
@@ -24,7 +25,7 @@ from deixis.evaluation.intervals import (
     to_json,
     values_of,
 )
-from deixis.evaluation.items import Protocol, localization_items, regions_of, sentences_of
+from deixis.evaluation.items import Item, Protocol, localization_items, regions_of, sentences_of
 from deixis.evaluation.phrase_localization import compare_localization, localization
 from deixis.evaluation.phrase_precision import (
     PhotoRegions,
@@ -46,6 +47,7 @@ from deixis.evaluation.retrieval import (
     sentence_shortlists,
 )
 from deixis.evaluation.score_matrix import ScoreBlocks, Scores, as_blocks, open_scores
+from deixis.language.sentence import Sentence, parents, parse_sentences
 from deixis.models.arguments import check_path, check_text
 from deixis.models.installed import model_folder
 from deixis.models.pipeline import TASKS, Pipeline, load
@@ -54,7 +56,6 @@ from deixis.storage.progress import OnProgress, no_progress, track
 from deixis.vision.feature_store.files import read_manifest
 
 if TYPE_CHECKING:
-    from deixis.evaluation.items import Item
     from deixis.evaluation.predictions import NegativePrediction, Prediction
     from deixis.models.grounding import RegionPipeline
     from deixis.models.m_rnn.captioning import CaptionPipeline, Ranker
@@ -337,7 +338,7 @@ def evaluate_grounding(
     on: EvaluationData,
     systems: Sequence[System],
     *,
-    protocol: Protocol | Literal["sets"] = "union",
+    protocol: Protocol | Literal["sets", "nested"] = "union",
     blind_split: str | None = None,
     missing_as_wrong: bool = False,
     all_photos: bool = False,
@@ -346,10 +347,14 @@ def evaluate_grounding(
     """Phrase localization, beside the best fixed box of each entity type, which are fitted on `blind_split`.
 
     In the protocol union, as in the papers, the gold is the union of the boxes of a chain; in any, each of them; sets
-    is union with the F1 of sets of boxes in addition.
+    is union with the F1 of sets of boxes in addition; nested needs no gold boxes (`deixis.evaluation.nesting`).
     `missing_as_wrong` counts phrases without a prediction as wrong instead of refusing them; `all_photos` also ranks
     each phrase over the regions of all photos; `out` is a JSON Lines file for the predictions of a model.
     """
+    if protocol == "nested":
+        if all_photos or missing_as_wrong or blind_split:
+            raise DeixisError("--protocol nested: has no gold boxes, so options about them have no meaning")
+        return _evaluate_nested(on, systems, out)
     items = localization_items(on.photos)
     has_sets, protocol = protocol == "sets", "union" if protocol == "sets" else protocol
     splits = on.dataset.manifest.splits
@@ -381,6 +386,37 @@ def evaluate_grounding(
         precision, presence = search_phrases(pipeline, features, items, protocol, on.on_progress)
         scores = _with_all_photos(scores, precision.as_json(), presence.as_json())
     return Evaluation("grounding", fspath(systems[0].path), scores, compared)
+
+
+def _evaluate_nested(on: EvaluationData, systems: Sequence[System], out: Name | None) -> Evaluation:
+    """The phrases of all sentences and those inside them; those of a file are the ones that it has."""
+    from deixis.evaluation.nesting import compare_nesting, nesting_scores
+
+    items = nested_items(on.photos, on.on_progress) if any(system.is_model for system in systems) else []
+    predictions = [_predictions(on, system, items) for system in systems]
+    if out is not None:
+        write_predictions(Path(out), predictions[0])
+    scores = nesting_scores(predictions[0]).as_json()
+    compared = compare_nesting(predictions[0], predictions[1]) if len(predictions) == 2 else {}
+    return Evaluation("grounding", fspath(systems[0].path), scores, compared)
+
+
+def nested_items(photos: Iterable[Photo], on_progress: OnProgress = no_progress) -> list[Item]:
+    """The phrases of every sentence that contain others, and the phrases inside them; they have no gold boxes."""
+    found: list[Item] = []
+    for photo in photos:
+        sentences = {
+            index: Sentence.from_caption(caption)
+            for index, caption in enumerate(photo.captions)
+            if caption.related and not caption.region_phrase
+        }
+        parse_sentences(sentences.values())
+        for index, sentence in sentences.items():
+            phrases = sentence.nested_phrases
+            if any(parent is not None for parent in parents([phrase.span for phrase in phrases])):
+                found += [Item(photo.id, index, phrase.span, phrase.text, phrase.types, ()) for phrase in phrases]
+        on_progress("parsing sentences", len(found), None)
+    return found
 
 
 def _predictions(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from os import PathLike
@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 import numpy as np
 from PIL import Image
 
+from deixis import geometry
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
 from deixis.language.features.base import Text, transform_in_chunks
-from deixis.language.sentence import Phrase, Sentence
+from deixis.language.sentence import Phrase, Sentence, parents
 from deixis.models.arguments import PhotoLike, check_list, check_text, check_vectors, open_image, type_name
 from deixis.models.box_sets import BoxSet
 from deixis.models.pipeline import Pipeline, load
@@ -60,7 +61,8 @@ class GroundedPhrase:
     box
         ``x1, y1, x2, y2`` in pixels of the photo, around everything that the phrase names.
     region_probability
-        Probability of this region among all proposed regions, if the photo shows the phrase; ``score`` in JSON.
+        Probability of this region among all proposed regions, if the photo shows the phrase; ``score`` in JSON. None
+        if the model gives similarities, or if the box is that around the phrases inside.
     boxes
         One box for each thing that the phrase names, most probable first; `box` alone if the phrase names one thing or
         the model was not trained for sets of boxes.
@@ -72,17 +74,23 @@ class GroundedPhrase:
         trained for it, or if the box is a guess.
     guess
         Whether the phrase has a word that the model does not know, so that the box is a guess without a probability.
+    similarity
+        Cosine of the region and the phrase, of models that compare vectors; ``score`` in JSON.
+    parent
+        Index of the smallest longer phrase that this one is part of, with ``nested=True``.
     """
 
     text: str
     span: tuple[int, int]
     types: tuple[str, ...]
     box: tuple[float, float, float, float]
-    region_probability: float
+    region_probability: float | None
     presence: float | None = None
     boxes: tuple[tuple[float, float, float, float], ...] = ()
     probabilities: tuple[float, ...] = ()
     guess: bool = False
+    similarity: float | None = None
+    parent: int | None = None
 
     def __post_init__(self) -> None:
         if not self.boxes:
@@ -92,6 +100,11 @@ class GroundedPhrase:
     def absent(self) -> bool:
         """Whether the photo seems not to show the phrase; the box is then the most likely location."""
         return self.presence is not None and self.presence < ABSENT
+
+    @property
+    def score(self) -> float | None:
+        """The similarity or the probability of the region; None for a guess."""
+        return None if self.guess else self.region_probability if self.similarity is None else self.similarity
 
 
 @dataclass(frozen=True)
@@ -105,15 +118,18 @@ class Grounding:
     size
         Width and height of the photo in pixels, upright.
     phrases
-        In the order of the sentence.
+        In the order of the sentence; if `nested`, a phrase comes before those inside it.
     unknown
         Words of the phrases that the model does not know; their location can only be guessed.
+    nested
+        Whether phrases contain each other.
     """
 
     sentence: str
     size: tuple[int, int]
     phrases: tuple[GroundedPhrase, ...]
     unknown: tuple[str, ...] = ()
+    nested: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """What ``deixis ground --json`` prints, without the name of the photo."""
@@ -128,11 +144,13 @@ class Grounding:
                     "guess": phrase.guess,
                     "box": [round(side, 1) for side in phrase.box],
                     "boxes": [
-                        {"box": [round(side, 1) for side in box], "score": None if phrase.guess else round(score, 4)}
-                        for box, score in zip(
-                            phrase.boxes, phrase.probabilities or (phrase.region_probability,), strict=True
-                        )
+                        {
+                            "box": [round(side, 1) for side in box],
+                            "score": None if phrase.guess or score is None else round(score, 4),
+                        }
+                        for box, score in zip(phrase.boxes, phrase.probabilities or (phrase.score,), strict=True)
                     ],
+                    **({"parent": phrase.parent} if self.nested else {}),
                     **(
                         {}
                         if phrase.presence is None
@@ -152,7 +170,7 @@ class Grounding:
             PhraseBoxes(
                 *phrase.span,
                 phrase.boxes,
-                "guess" if phrase.guess else phrase.region_probability if phrase.presence is None else phrase.presence,
+                "guess" if phrase.guess else phrase.score if phrase.presence is None else phrase.presence,
             )
             for phrase in shown
         ]
@@ -171,10 +189,11 @@ class PhotoProposals:
 class PhraseScores:
     """Scores of the regions of a photo for phrases."""
 
-    scores: Floats  # (phrases, regions): logits, whose softmax over the regions is the probability of each
+    scores: Floats  # (phrases, regions): logits, whose softmax over the regions is the probability of each; or cosines
     boxes: Floats  # (phrases, regions, 4) in pixels; a model may refine proposals for each phrase
     presence: Floats | None = None  # (phrases,): probability that the photo shows each phrase at all
     sets: Sequence[BoxSet] | None = None  # a box for each thing that each phrase names, in pixels
+    are_cosines: bool = False
 
 
 class RegionPipeline(Pipeline):
@@ -186,6 +205,11 @@ class RegionPipeline(Pipeline):
     @property
     def separates_boxes(self) -> bool:
         """Whether the model was trained to find one box for each thing that a phrase names."""
+        return False
+
+    @property
+    def grounds_nested_phrases(self) -> bool:
+        """Whether the model was trained on phrases that contain others; else these get the box around the others."""
         return False
 
     @property
@@ -249,35 +273,41 @@ class RegionPipeline(Pipeline):
             for image, features in zip(images, self.image_encoder.encode(images), strict=True)
         ]
 
-    def ground_regions(self, regions: PhotoProposals, sentence: str) -> Grounding:
-        """Ground a sentence in a photo whose regions were proposed before."""
+    def ground_regions(self, regions: PhotoProposals, sentence: str, *, nested: bool = False) -> Grounding:
+        """Ground a sentence in a photo whose regions were proposed before; `nested` as for `ground`."""
         parsed = Sentence(check_text(sentence, "sentence"))
-        phrases, size = parsed.phrases, regions.features.size
+        phrases, size = parsed.nested_phrases if nested else parsed.phrases, regions.features.size
         if not phrases:
-            return Grounding(parsed.text, size, ())
+            return Grounding(parsed.text, size, (), nested=nested)
+        inside = parents([phrase.span for phrase in phrases]) if nested else [None] * len(phrases)
         unknown = self.unknown_words(dict.fromkeys(word for phrase in phrases for word in words(phrase.text)))
         is_guess = [not set(unknown).isdisjoint(words(phrase.text)) for phrase in phrases]
         found = self.score_phrases(regions, parsed, phrases)
         best = found.scores.argmax(axis=1)
         grounded = []
         for row, phrase in enumerate(phrases):
-            one = None if found.sets is None else found.sets[row]
+            # A phrase that contains others names several things by their own phrases.
+            one = None if found.sets is None or row in inside else found.sets[row]
             grounded.append(
                 GroundedPhrase(
                     phrase.text,
                     phrase.span,
                     phrase.types,
                     _to_box(found.boxes[row, best[row]]),
-                    float(_softmax(found.scores[row])[best[row]]),
+                    None if found.are_cosines else float(_softmax(found.scores[row])[best[row]]),
                     None if found.presence is None or is_guess[row] else float(found.presence[row]),
                     () if one is None else tuple(map(_to_box, one.boxes)),
                     () if one is None or one.probabilities is None else tuple(one.probabilities.tolist()),
                     is_guess[row],
+                    float(found.scores[row, best[row]]) if found.are_cosines else None,
+                    inside[row],
                 )
             )
-        return Grounding(parsed.text, size, tuple(grounded), unknown)
+        if nested and not self.grounds_nested_phrases:
+            grounded = _with_boxes_around(grounded)
+        return Grounding(parsed.text, size, tuple(grounded), unknown, nested)
 
-    def _ground(self, photos: Sequence[PhotoLike], sentences: Sequence[str]) -> list[Grounding]:
+    def _ground(self, photos: Sequence[PhotoLike], sentences: Sequence[str], *, nested: bool) -> list[Grounding]:
         _ = self.proposer  # a different version is refused before any photo is opened
         from deixis.vision.extraction import FULL_SIZE_BATCH
 
@@ -285,7 +315,8 @@ class RegionPipeline(Pipeline):
         for begin in range(0, len(photos), FULL_SIZE_BATCH):
             proposed = self.propose_batch(photos[begin : begin + FULL_SIZE_BATCH])
             texts = sentences[begin : begin + FULL_SIZE_BATCH]
-            found += [self.ground_regions(regions, text) for regions, text in zip(proposed, texts, strict=True)]
+            pairs = zip(proposed, texts, strict=True)
+            found += [self.ground_regions(regions, text, nested=nested) for regions, text in pairs]
         return found
 
     @property
@@ -377,7 +408,8 @@ class EmbeddingPipeline(RegionPipeline):
         boxes = regions.proposals.boxes
         visual = self.encode_regions(make_region_inputs(regions))
         scores = self.compare(visual, self.encode_phrases([phrase.text for phrase in phrases])).T
-        return PhraseScores(scores, np.broadcast_to(boxes, (*scores.shape, 4)))
+        # Vectors have unit length, so that their dot products are cosines.
+        return PhraseScores(scores, np.broadcast_to(boxes, (*scores.shape, 4)), are_cosines=self.has_common_space)
 
     def retrieval_scores(
         self, features: PhotoFeatures, texts: Sequence[str], on_progress: OnProgress = no_progress
@@ -483,6 +515,18 @@ def load_embedding_model(model: str | PathLike[str]) -> EmbeddingPipeline:
 def _to_box(sides: Floats) -> tuple[float, float, float, float]:
     x1, y1, x2, y2 = map(float, sides)
     return x1, y1, x2, y2
+
+
+def _with_boxes_around(phrases: Sequence[GroundedPhrase]) -> list[GroundedPhrase]:
+    """Give phrases that contain others the box around them, as Flickr30k Entities does; absent ones do not count."""
+    found = list(phrases)
+    for row in range(len(found) - 1, -1, -1):  # those inside come after their parents
+        inside = [each for each in found if each.parent == row]
+        shown = [each.box for each in inside if not each.absent] or [each.box for each in inside]
+        if shown:
+            box = _to_box(geometry.union(np.array(shown)).astype(np.float32))
+            found[row] = replace(found[row], box=box, boxes=(box,), region_probability=None, similarity=None)
+    return found
 
 
 def _softmax(scores: Floats) -> Floats:

@@ -188,13 +188,17 @@ class Pipeline(ABC):
 
     @overload
     def ground(  # type: ignore[overload-overlap] # a path is no list of photos
-        self, photo: PhotoLike, sentence: str
+        self, photo: PhotoLike, sentence: str, *, nested: bool = False
     ) -> Grounding: ...
 
     @overload
-    def ground(self, photo: Sequence[PhotoLike], sentence: Sequence[str]) -> list[Grounding]: ...
+    def ground(
+        self, photo: Sequence[PhotoLike], sentence: Sequence[str], *, nested: bool = False
+    ) -> list[Grounding]: ...
 
-    def ground(self, photo: OnePhotoOrMore, sentence: str | Sequence[str]) -> Grounding | list[Grounding]:
+    def ground(
+        self, photo: OnePhotoOrMore, sentence: str | Sequence[str], *, nested: bool = False
+    ) -> Grounding | list[Grounding]:
         """Find a box for each noun phrase of an English sentence.
 
         Parameters
@@ -203,6 +207,8 @@ class Pipeline(ABC):
             A photo, or a list of photos.
         sentence
             A sentence, or one for each photo.
+        nested
+            Also ground longer noun phrases and the phrases inside them: "a man in a red hat", "a man", "a red hat".
 
         Returns
         -------
@@ -214,7 +220,7 @@ class Pipeline(ABC):
         sentences = [sentence] if isinstance(sentence, str) else check_list(sentence, "sentence")
         if len(photos) != len(sentences):
             raise DeixisError(f"sentence: give one for each photo; {len(sentences)} sentences for {len(photos)} photos")
-        found = self._ground(photos, [check_text(text, "sentence") for text in sentences])
+        found = self._ground(photos, [check_text(text, "sentence") for text in sentences], nested=nested)
         return found[0] if is_one_photo(photo) else found
 
     @overload
@@ -307,7 +313,7 @@ class Pipeline(ABC):
         """Describes regions with this model."""
         self.refuse("describe")
 
-    def _ground(self, photos: Sequence[PhotoLike], sentences: Sequence[str]) -> list[Grounding]:
+    def _ground(self, photos: Sequence[PhotoLike], sentences: Sequence[str], *, nested: bool) -> list[Grounding]:
         self.refuse("ground")
 
     def _caption(
@@ -505,7 +511,9 @@ def _opened(model: str) -> Pipeline:
     return load(model)
 
 
-def ground(photo: PhotoLike, sentence: str, *, model: str | PathLike[str] = "grounder") -> Grounding:
+def ground(
+    photo: PhotoLike, sentence: str, *, nested: bool = False, model: str | PathLike[str] = "grounder"
+) -> Grounding:
     """Find a box for each noun phrase of an English sentence.
 
     Parameters
@@ -514,6 +522,8 @@ def ground(photo: PhotoLike, sentence: str, *, model: str | PathLike[str] = "gro
         A path, or a Pillow image.
     sentence
         An English sentence.
+    nested
+        Also ground longer noun phrases and the phrases inside them: "a man in a red hat", "a man", "a red hat".
     model
         A name that ``deixis models`` lists, or the directory of a model that was trained on phrases.
 
@@ -531,7 +541,7 @@ def ground(photo: PhotoLike, sentence: str, *, model: str | PathLike[str] = "gro
     ['A bee', 'a flower']
     """
     check_text(sentence, "sentence")  # before a model is opened, which takes a while
-    return _opened(check_path(model, "model")).ground(photo, sentence)
+    return _opened(check_path(model, "model")).ground(photo, sentence, nested=nested)
 
 
 def caption(

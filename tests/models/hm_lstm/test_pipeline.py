@@ -67,5 +67,5 @@ def test_a_photo_gives_the_scores_of_its_stored_features(pipeline: HMLSTMPipelin
     encoded = PhotoProposals(feature_map, Proposals(np.array(QUARTERS[:3], dtype=np.float64), np.ones(3)))
     found = pipeline.score_phrases(encoded, sentence, [sentence.phrase(*item.span) for item in items])
     assert found.boxes[0].tolist() == stored[0].boxes.tolist()
-    scores = found.scores * pipeline.model.settings.temperature
-    np.testing.assert_allclose(scores, [each.scores for each in stored], atol=0.02)
+    assert found.are_cosines
+    np.testing.assert_allclose(found.scores, [each.scores for each in stored], atol=0.02)

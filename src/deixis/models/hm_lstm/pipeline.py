@@ -24,6 +24,7 @@ class HMLSTMPipeline(EmbeddingPipeline):
     """An HM-LSTM with its image encoder and region proposals."""
 
     model: HMLSTM
+    grounds_nested_phrases = True  # every noun phrase of a tree is a node
 
     def score_phrases(self, regions: PhotoProposals, sentence: Sentence, phrases: Sequence[Phrase]) -> PhraseScores:
         photo, boxes, weight = regions.features, regions.proposals.boxes, self.provenance.location_weight
@@ -31,8 +32,7 @@ class HMLSTMPipeline(EmbeddingPipeline):
         vectors = np.vstack([whole, append_locations(photo.regions(boxes), boxes, photo.size, weight)])
         scores = self.model.scores_in_photo(self.model.prepare_visual(vectors), self.model.prepare_text(phrases)).T
         candidates = _add_whole_photo(boxes, photo.size)
-        # The scores are cosines: without a temperature, all regions would be about equally probable.
-        return PhraseScores(scores / self.model.settings.temperature, np.broadcast_to(candidates, (*scores.shape, 4)))
+        return PhraseScores(scores, np.broadcast_to(candidates, (*scores.shape, 4)), are_cosines=True)
 
     def predict_boxes(
         self, features: PhotoFeatures, items: Sequence[Item], on_progress: OnProgress = no_progress

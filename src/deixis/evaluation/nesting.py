@@ -1,0 +1,153 @@
+"""Nested phrases: how far the box of a phrase lies in the box of the longer phrase that contains it (HM-LSTM, 5.3.2).
+
+The paper observes that the box of "two people sitting on rocking chairs" covers those of "two people" and "rocking
+chairs". It needs no gold boxes: the phrases and the boxes are those of the predictions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from deixis import geometry
+from deixis.errors import DeixisError
+from deixis.evaluation.intervals import (
+    Comparison,
+    Interval,
+    PlainResult,
+    Statistic,
+    bootstrap_all,
+    compare_all,
+    ratio_of,
+    values_of,
+)
+from deixis.evaluation.predictions import NegativePrediction, Prediction
+from deixis.language.sentence import parents
+
+COVERED = 0.9
+"""Share of a box that must lie in the other for the pair to count as covered."""
+
+PROTOCOL = (
+    "nested: share of the box of a phrase in the box of the smallest longer phrase around it; "
+    f"covered: at least {COVERED:.0%}; other: the same for phrases of the caption that are not inside it"
+)
+
+
+@dataclass(frozen=True)
+class NestingScores(PlainResult):
+    """Containment of boxes, in percent; means over pairs of phrases.
+
+    Attributes
+    ----------
+    contained
+        Mean share of a phrase's box that lies in the box of the phrase around it.
+    covered
+        Pairs in which that share is at least 90 %.
+    other_contained, other_covered
+        The control: the same for a longer phrase and phrases of the caption that are not inside it; None without any.
+    n, photos
+        Number of nested pairs and of photos.
+    interval
+        The 95 % bootstrap interval of each score.
+    """
+
+    contained: float
+    covered: float
+    other_contained: float | None
+    other_covered: float | None
+    n: int
+    photos: int
+    interval: Mapping[str, Interval]
+    protocol: str = PROTOCOL
+
+
+def nesting_scores(
+    predictions: Iterable[Prediction | NegativePrediction], *, rounds: int = 1000, seed: int = 0
+) -> NestingScores:
+    """Score predictions of phrases that contain each other; predictions without a box are left out.
+
+    Examples
+    --------
+    >>> whole = Prediction("7", 0, (0, 18), [[0, 0, 100, 80]], [0.5])  # a man in a red hat
+    >>> man = Prediction("7", 0, (0, 5), [[20, 0, 60, 80]], [0.5])
+    >>> hat = Prediction("7", 0, (9, 18), [[60, 0, 140, 20]], [0.5])
+    >>> found = nesting_scores([whole, man, hat])
+    >>> found.n, found.contained, found.covered
+    (2, 75.0, 50.0)
+    """
+    statistics, pairs, photos = _statistics(list(predictions))
+    values = values_of(statistics, photos)
+    return NestingScores(
+        values["contained"],
+        values["covered"],
+        values.get("other_contained"),
+        values.get("other_covered"),
+        pairs,
+        photos,
+        bootstrap_all(statistics, photos, rounds=rounds, seed=seed),
+    )
+
+
+def compare_nesting(
+    a: Iterable[Prediction | NegativePrediction],
+    b: Iterable[Prediction | NegativePrediction],
+    *,
+    rounds: int = 10_000,
+    seed: int = 0,
+) -> dict[str, Comparison]:
+    """Compare two systems on the same phrases by the paired bootstrap over photos."""
+    first, second = ([each for each in given if isinstance(each, Prediction)] for given in (a, b))
+    if {each.key for each in first} != {each.key for each in second}:
+        raise DeixisError("cannot compare: the two systems have predictions for different phrases")
+    by_key = {each.key: each for each in second}
+    mine, _, photos = _statistics(first)
+    others, _, _ = _statistics([by_key[each.key] for each in first])
+    return compare_all(mine, others, photos, rounds=rounds, seed=seed)
+
+
+def _statistics(
+    predictions: Sequence[Prediction | NegativePrediction],
+) -> tuple[dict[str, Statistic], int, int]:
+    """The scores as statistics over photos, the number of nested pairs and of photos."""
+    boxed = [each for each in predictions if isinstance(each, Prediction) and len(each.boxes)]
+    number = {photo: index for index, photo in enumerate(dict.fromkeys(each.photo for each in boxed))}
+    rows = [
+        (number[photo], is_nested, share)
+        for (photo, _), some in groupby(sorted(boxed, key=_caption), key=_caption)
+        for is_nested, share in _pairs(list(some))
+    ]
+    if not any(is_nested for _, is_nested, _ in rows):
+        raise DeixisError("no phrase contains another; give predictions for nested phrases")
+    photo, nested, shares = (np.array(column) for column in zip(*rows, strict=True))
+    found: dict[str, Statistic] = {}
+    for prefix, chosen in (("", nested), ("other_", ~nested)):
+        if chosen.any():
+            counts = np.bincount(photo[chosen], minlength=len(number))
+            for name, values in (("contained", shares), ("covered", shares >= COVERED)):
+                sums = np.bincount(photo[chosen], 100.0 * values[chosen], len(number))
+                found[prefix + name] = ratio_of(sums, counts)
+    return found, int(nested.sum()), len(number)
+
+
+def _caption(prediction: Prediction) -> tuple[str, int]:
+    return prediction.photo, prediction.caption
+
+
+def _pairs(predictions: Sequence[Prediction]) -> Iterator[tuple[bool, float]]:
+    """Pairs of a longer phrase and another one of a caption: whether it is the phrase around it, and the share."""
+    boxes = np.array([each.boxes[int(np.argmax(each.scores))] for each in predictions])
+    areas = np.maximum(geometry.area(boxes), 1e-9)
+    shares = geometry.overlap_areas(boxes, boxes) / areas[:, None]
+    around = parents([each.span for each in predictions])
+    longer = {parent for parent in around if parent is not None}
+    for child, parent in enumerate(around):
+        if parent is not None:
+            yield True, float(shares[child, parent])
+    for parent in longer:
+        start, end = predictions[parent].span
+        for other, each in enumerate(predictions):
+            if each.span[1] <= start or end <= each.span[0]:
+                yield False, float(shares[other, parent])
