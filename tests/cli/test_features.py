@@ -107,6 +107,22 @@ def test_precomputed_features_are_imported(command: Command) -> None:
     assert (again["kept"], again["unknown"], again["encoder"][:9]) == (11, 1, "imported:")
 
 
+def test_regions_are_imported_with_their_boxes(command: Command) -> None:
+    dataset, rng = Dataset("data"), np.random.default_rng(0)
+    Path("regions").mkdir()
+    for photo in dataset.photos:
+        boxes = np.array([[0, 0, 6, 8], [2, 2, 12, 10]])
+        np.savez(f"regions/{photo.id}.npz", x=rng.normal(size=(2, 6)), bbox=boxes)
+    np.savez("fc7.npz", feats=rng.normal(size=(12, 9)), names=[photo.id for photo in dataset.photos])
+    out, err = command("features", "data", "--regions", "regions", "--import", "fc7.npz")
+    assert out == "data/features/imported-regions: 12 photos, dimension 9 (12 new, 0 unchanged)\n"
+    assert "at most 2 regions per photo, dimension 6" in err
+    store = FeatureStore("data/features/imported-regions")
+    assert store.proposal_vectors("0003").shape == (2, 6)
+    document = command.json("features", "data", "--regions", "regions", "--out", "alone")
+    assert (document["dimension"], document["channels"], document["regions"]) == (6, 6, 2)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_captions_become_vectors(command: Command, kind: str) -> None:
     words = ["noise", ".", *map(str, range(12))]
@@ -127,7 +143,7 @@ def test_captions_become_vectors(command: Command, kind: str) -> None:
     ("arguments", "words"),
     [
         (["nowhere", "--encoder", "one"], "nowhere: not a data set directory"),
-        (["data"], "--encoder NAME, --import FILE and --text KIND"),
+        (["data"], "--encoder NAME, --import FILE (or --regions PATH) and --text KIND"),
         (["data", "--encoder", "one", "--text", "mean"], "--encoder NAME"),
         (["data", "--encoder", "one", "--crops", "5"], "--crops 5"),
         (["data", "--encoder", "one", "--split", "test"], "no split 'test'"),

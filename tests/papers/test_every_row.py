@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from deixis.data.dataset import Dataset
+from deixis.errors import DeixisError
 from deixis.language.vectors import WordVectors
 from deixis.models import provenance
 from deixis.papers.runner import TableRunner
-from deixis.papers.tables import Table, published_tables
+from deixis.papers.tables import Table, find_table, published_tables
 from deixis.papers.training import ExperimentFolder, TableModels
 from deixis.vision import encoders, proposals
 from deixis.vision.encoder import ImageEncoder, InputSize, Pixels
+from deixis.vision.feature_store import import_regions
 from tests.models.coloured import COLOURS
 from tests.models.quarters import make_quarters
 from tests.vision.feature_store.small import Corners
@@ -64,6 +66,10 @@ def every_row(table: Table) -> Table:
     return replace(table, rows=tuple(replace(row, data="") for row in table.rows if row.recipe))
 
 
+def only(table: Table, key: str) -> Table:
+    return replace(table, rows=(table.row(key),))
+
+
 def make_runner(dataset: Dataset, folder: Path, *changes: str) -> TableRunner:
     words = [*COLOURS, "a", "square", "beside", "the", "one", "corner", "."]
     if not (folder / "vectors").exists():
@@ -103,6 +109,31 @@ def test_inputs_like_the_papers_fit_the_models_of_the_table(name: str, dataset: 
 
 
 @pytest.mark.parametrize(
+    ("name", "key"),
+    [("entities-3", "weighted"), ("two-branch-1", "sampling"), ("two-branch-2", "one-way"), ("hm-lstm-4", "hm-lstm")],
+)
+def test_imported_regions_and_photos_replace_the_encoder(name: str, key: str, dataset: Dataset, folder: Path) -> None:
+    rng, store, regions = np.random.default_rng(2), folder / "imported", folder / "regions"
+    if not store.exists():
+        regions.mkdir()
+        for photo in dataset.photos:
+            boxes = [[x, y, x + 8, y + 8] for x in (0, 8) for y in (0, 8)]
+            np.savez(regions / f"{photo.id}.npz", features=rng.normal(size=(4, 6)), boxes=boxes)
+        vectors = rng.normal(size=(len(dataset.photos), 9))
+        np.savez(folder / "photos.npz", features=vectors, ids=np.array(dataset.photos.ids))
+        import_regions(store, dataset, regions, photos=folder / "photos.npz")
+    changes = (f"features_dir={store}", "proposals=imported", "max_proposals=100")
+    table = every_row(published_tables()[name])
+    found = make_runner(dataset, folder, *changes).run(only(table, key))
+    assert list(found.ours) == [key]
+    assert all(words[0].startswith("imported") for kind, words in found.about.items() if kind != "text")
+    with pytest.raises(DeixisError, match="set proposals=imported"):
+        make_runner(dataset, folder, changes[0], "proposals=head", *changes[2:]).run(
+            only(find_table("two-branch-1"), "cca")
+        )
+
+
+@pytest.mark.parametrize(
     ("table", "key", "kind"), [("entities-3", "cca", "photo"), ("entities-3", "chunks", "region"),
                                ("entities-3", "sae", "both"), ("hm-lstm-1", "hm-lstm", "region")]
 )  # fmt: skip
@@ -130,7 +161,7 @@ def test_a_caption_model_scores_regions_if_it_learned_from_their_vectors(dataset
     assert row.recipe is not None
     assert row.recipe.model is not None
     assert runner.models.for_regions(row.recipe.model).changes == ("photo_vector=region",)
-    same_size = ImageEncoder("same", lambda pixels: None, InputSize(8), 4, 4, "same-1")  # type: ignore[arg-type,return-value]
+    same_size = ImageEncoder("same", lambda pixels: None, InputSize(8), 4, 4, "same-1")  # type: ignore[arg-type]
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: same_size)
         assert runner.models.for_regions(row.recipe.model) == row.recipe.model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -15,6 +15,7 @@ from deixis.storage.remote import photo_path
 if TYPE_CHECKING:
     from deixis.data.dataset import Dataset
     from deixis.vision.feature_store import UpdateReport
+    from deixis.vision.feature_store.region_imports import BoxFormat
 
 _SKIPPED_SHOWN = 10
 _TOP = 100
@@ -38,10 +39,25 @@ def features(
             help="Vectors of whole photos that were computed elsewhere: an npy, npz, h5, mat or safetensors file.",
         ),
     ] = None,
+    regions: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Vectors and boxes of regions that were computed elsewhere: a file as for --import, or a folder with "
+            "a file per photo. With --import: beside vectors of whole photos.",
+        ),
+    ] = None,
+    boxes: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --regions: the boxes, if they are in a file of their own.")
+    ] = None,
+    box_format: Annotated[
+        str, typer.Option(metavar="xyxy|xywh", help="With --regions: two corners, or one corner, width and height.")
+    ] = "xyxy",
     ids: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="With --import: names of the photos, in the order of the rows; one per line, or JSON."
+            metavar="FILE",
+            help="With --import or --regions: names of the photos, in the order of the rows; one per line, or JSON.",
         ),
     ] = None,
     text: Annotated[
@@ -86,18 +102,23 @@ def features(
     """
     from deixis.data.dataset import Dataset
 
-    if [encoder, import_, text].count(None) != 2:
-        raise DeixisError("use exactly one of --encoder NAME, --import FILE and --text KIND")
+    if [encoder, import_ or regions, text].count(None) != 2:
+        raise DeixisError("use exactly one of --encoder NAME, --import FILE (or --regions PATH) and --text KIND")
+    if box_format not in ("xyxy", "xywh"):
+        raise DeixisError(f"--box-format {box_format}: must be xyxy or xywh")
     if crops not in (0, 10):
         raise DeixisError(f"--crops {crops}: only --crops 10 is supported")
     encoder_options = {"--split": split, "--crops": crops, "--proposals": proposals, "--device": device}
     _require("--encoder", encoder, {**encoder_options, "--scheduler": scheduler})
     _require("--proposals", proposals, {"--top": top})
-    _require("--import", import_, {"--ids": ids})
+    _require("--import", import_ or regions, {"--ids": ids})
+    _require("--regions", regions, {"--boxes": boxes, "--box-format": box_format != "xyxy"})
     _require("--text", text, {"--vectors": vectors})
     dataset = Dataset(data, images=images)
     if encoder is not None:
         _encode(dataset, encoder, split, (crops, proposals, top or _TOP), device, out, scheduler, json)
+    elif regions is not None:
+        _import_regions(dataset, regions, boxes, import_, ids, cast("BoxFormat", box_format), out, json)
     elif import_ is not None:
         _import(dataset, import_, ids, out, json)
     elif text is not None:
@@ -164,6 +185,37 @@ def _import(dataset: Dataset, file: Path, ids: Path | None, out: Path | None, js
     _print_report(path, report, about, json)
     if report.unknown and not json:
         note(f"skipped: {plural(report.unknown, 'row')} of {file} that match no photo of {dataset.path}")
+
+
+def _import_regions(
+    dataset: Dataset,
+    regions: Path,
+    boxes: Path | None,
+    photos: Path | None,
+    ids: Path | None,
+    box_format: BoxFormat,
+    out: Path | None,
+    json: bool,
+) -> None:
+    from deixis.vision.feature_store import FeatureStore, default_store_path, import_regions
+
+    path = out or default_store_path(dataset.path, f"imported-{regions.stem}")
+    with progress("photos") as on_progress:
+        report = import_regions(
+            path, dataset, regions, boxes=boxes, photos=photos, ids=ids, box_format=box_format, on_progress=on_progress
+        )
+    contents = FeatureStore(path).contents
+    about = {
+        "encoder": contents.encoder,
+        "fingerprint": contents.fingerprint,
+        "dimension": contents.dimension,
+        "channels": contents.channels,
+        "regions": contents.top,
+    }
+    _print_report(path, report, about, json)
+    if not json:
+        note(f"at most {plural(contents.top, 'region')} per photo, dimension {contents.channels:,}")
+        note(f"next: deixis train MODEL --data {dataset.path} --set features_dir={path} --set proposals=imported")
 
 
 def _print_report(path: Path, report: UpdateReport, about: dict[str, Any], json: bool) -> None:

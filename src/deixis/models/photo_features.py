@@ -23,7 +23,7 @@ from deixis.vision.encoder import ImageEncoder
 from deixis.vision.feature_map import PhotoVector
 from deixis.vision.feature_store import FeatureOptions, FeatureStore, default_store_path, is_up_to_date, update_store
 from deixis.vision.feature_store.files import FILE as MANIFEST
-from deixis.vision.feature_store.files import read_manifest
+from deixis.vision.feature_store.files import IMPORTED, read_manifest
 
 
 @dataclass(frozen=True)
@@ -170,9 +170,11 @@ def _check_proposals(store: FeatureStore, proposals: ProposalSource) -> None:
     contents = store.contents
     if not contents.channels or not contents.proposer:
         lacks = "proposals" if contents.channels else "maps"
+    elif contents.proposer == IMPORTED and proposals.name != IMPORTED:
+        raise DeixisError(f"{store.path}: its regions were imported; set proposals={IMPORTED}")
     elif contents.proposer != proposals.name or proposals.fingerprint not in ("", contents.proposer_fingerprint):
         lacks = f"proposals of {proposals.name}, but of {contents.proposer} ({contents.proposer_fingerprint})"
-    elif contents.top < proposals.max_proposals:
+    elif contents.top < proposals.max_proposals and contents.proposer != IMPORTED:
         lacks = f"{proposals.max_proposals} proposals per photo, but {contents.top}"
     else:
         return

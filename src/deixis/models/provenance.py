@@ -106,8 +106,11 @@ class ProposalSource:
 
     def open(self, encoder: str) -> Proposer:
         """Open the proposer; another version than that of the fingerprint is refused."""
+        from deixis.vision.feature_store.files import IMPORTED
         from deixis.vision.proposals import open_proposer
 
+        if self.name == IMPORTED:
+            raise DeixisError(f"proposals={IMPORTED}: the regions come from a file; name their store with features_dir")
         proposer = open_proposer(self.name, encoder)
         if self.fingerprint not in ("", proposer.fingerprint):
             raise DeixisError(

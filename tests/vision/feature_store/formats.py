@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ PHOTOS = ["1000268201_693b08cb0e", "holiday", "25"]
 MATRIX = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
-def write_hdf5(path: Path, values: dict[str, object]) -> None:
+def write_hdf5(path: Path, values: Mapping[str, object]) -> None:
     h5py = pytest.importorskip("h5py", reason="h5py is not installed: no HDF5 to test")
     with h5py.File(path, "w") as file:
         for name, value in values.items():

@@ -32,6 +32,9 @@ FORMAT = "deixis-features"
 VERSION = 2
 """Version 1 had no checksums of blocks, nor of the manifest."""
 
+IMPORTED = "imported"
+"""Name of the region proposals of a store whose regions were imported; it has no feature maps."""
+
 Floats = NDArray[np.float32]
 Record = TypeVar("Record", "Contents", "Shard")
 

@@ -49,7 +49,7 @@ _MATLAB_HEADER = 512
 _BLOCK = 1024
 """Number of rows that are read together."""
 
-_NO_HASH = "0" * 64
+NO_HASH = "0" * 64
 
 _DAMAGE = (
     OSError,
@@ -100,21 +100,21 @@ def open_table(path: Path, ids: list[str] | None = None) -> Iterator[FeatureTabl
     of the rows, if the file has none.
     """
     with ExitStack() as stack:
-        with _readable(path):
-            table = _table(path, stack.enter_context(_open_arrays(path)), ids)
+        with readable(path):
+            table = _table(path, stack.enter_context(open_arrays(path)), ids)
         if table.dimension == 0:
             raise DatasetError(f"{path}: its vectors are empty")
 
         def rows(begin: int, end: int) -> NDArray[np.float32]:
             # Overflow becomes infinite without a warning; callers check for it.
-            with _readable(path), np.errstate(over="ignore"):
+            with readable(path), np.errstate(over="ignore"):
                 return np.ascontiguousarray(table.rows(begin, end), dtype=np.float32)
 
         yield replace(table, rows=rows)
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def readable(path: Path) -> Iterator[None]:
     if not path.is_file():
         raise DatasetError(f"{path}: no such file")
     try:
@@ -125,7 +125,7 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _open_arrays(path: Path) -> Iterator[Arrays]:
+def open_arrays(path: Path) -> Iterator[Arrays]:
     with path.open("rb") as file:
         head = file.read(_MATLAB_HEADER + len(_HDF5))
     if head.startswith(b"\x93NUMPY"):
@@ -171,9 +171,13 @@ def _unpack_matlab(path: str, scratch: str) -> None:
         array = np.asanyarray(value)
         if array.dtype.kind == "O" and all(isinstance(word, str) for word in array.flat):
             array = array.astype(str)
-        if array.dtype.kind in "fiuUS" and not name.startswith("__"):
-            np.save(Path(scratch) / f"{len(names)}.npy", array, allow_pickle=False)
-            names.append(name)
+        parts = {name: array}
+        if array.dtype.kind == "O":  # a cell array of matrices
+            parts = {f"{name}/{number}": np.asanyarray(cell) for number, cell in enumerate(array.flat)}
+        for part, numbers in parts.items():
+            if numbers.dtype.kind in "fiuUS" and not name.startswith("__"):
+                np.save(Path(scratch) / f"{len(names)}.npy", numbers, allow_pickle=False)
+                names.append(part)
     print(json.dumps(names))
 
 
@@ -216,15 +220,28 @@ def _decode_name(word: str | bytes) -> str:
 
 
 def _from_hdf5(h5py: Any, file: Any, matlab: bool) -> Arrays:
-    numbers, words = {}, {}
-    for name, dataset in file.items():
-        if not isinstance(dataset, h5py.Dataset) or not isinstance(name, str):  # bytes if not UTF-8
+    numbers: dict[str, Any] = {}
+    words: dict[str, list[str]] = {}
+    items = [(name, dataset) for name, dataset in file.items() if isinstance(name, str)]  # bytes if not UTF-8
+    for name, group in items:
+        if isinstance(group, h5py.Group) and not name.startswith("#"):
+            numbers |= {
+                f"{name}/{key}": value
+                for key, value in group.items()
+                if isinstance(key, str) and isinstance(value, h5py.Dataset) and value.dtype.kind in "fiu"
+            }
+    for name, dataset in items:
+        if not isinstance(dataset, h5py.Dataset):
             continue
         if h5py.check_string_dtype(dataset.dtype) is not None:
             words[name] = [word.strip() for word in np.ravel(dataset.asstr()[()]).tolist()]
         elif h5py.check_ref_dtype(dataset.dtype) is not None:
-            # MATLAB cell arrays: each cell refers to an array of UTF-16 codes.
-            words[name] = ["".join(map(chr, np.ravel(file[ref][()]))) for ref in np.ravel(dataset[()])]
+            # MATLAB cell arrays: each cell refers to a matrix, or to a text as an array of UTF-16 codes.
+            cells = [file[ref] for ref in np.ravel(dataset[()])]
+            if all(cell.dtype.kind == "f" for cell in cells):
+                numbers |= {f"{name}/{number}": cell for number, cell in enumerate(cells)}
+            else:
+                words[name] = ["".join(map(chr, np.ravel(cell[()]))) for cell in cells]
         elif dataset.dtype.kind in "fiu":
             numbers[name] = dataset
     return Arrays(numbers, words, transposed=matlab)
@@ -255,15 +272,19 @@ class _Lazy:
     def __getitem__(self, key: Any) -> Any:
         return self._tensor[key]
 
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
 
 def _table(path: Path, arrays: Arrays, ids: list[str] | None) -> FeatureTable:
-    flat = {name: array for name, array in arrays.numbers.items() if array.ndim == 2 and name.lower() not in ID_NAMES}
+    numbers = {name: array for name, array in arrays.numbers.items() if "/" not in name}  # others are of regions
+    flat = {name: array for name, array in numbers.items() if array.ndim == 2 and name.lower() not in ID_NAMES}
     # MATLAB stores scalars and vectors as matrices: prefer those with several rows and columns.
     matrices = {name: array for name, array in flat.items() if min(array.shape) > 1} or flat
     if not matrices:
         return _table_by_name(path, arrays, ids)
     matrix = matrices[_choose_matrix(path, matrices)]
-    names = _find_names(path, arrays) if ids is None else ids
+    names = find_names(path, arrays) if ids is None else ids
     return _table_from_matrix(path, matrix, names, arrays.transposed)
 
 
@@ -278,7 +299,7 @@ def _choose_matrix(path: Path, matrices: Mapping[str, Any]) -> str:
     raise DatasetError(f"{path}: contains several matrices ({listed}); name the right one features")
 
 
-def _find_names(path: Path, arrays: Arrays) -> list[str]:
+def find_names(path: Path, arrays: Arrays) -> list[str]:
     for name in ID_NAMES:
         for key, words in arrays.words.items():
             if key.lower() == name:
@@ -339,8 +360,8 @@ def import_features(
     """
     columns = dataset.tables["photos"].select(["id", "sha256", "width", "height"]).to_pydict().values()
     photo_files = {photo: about for photo, *about in zip(*columns, strict=True)}
-    with open_table(file, _read_names(ids) if ids else None) as table:
-        row_of, unknown = _match(table, dataset, ids or file)
+    with open_table(file, read_names(ids) if ids else None) as table:
+        row_of, unknown = match_names(table.names, dataset, ids or file)
         for photo, row, vector in _vectors(table, row_of, "checking", on_progress):
             if not np.isfinite(vector).all():
                 raise DatasetError(f"{file}: row {row + 1}, photo {photo}, holds a number that is not finite")
@@ -352,7 +373,7 @@ def import_features(
             missing = {photo: row for photo, row in row_of.items() if writer.stamp(photo) is None}
             for photo, _, vector in _vectors(table, missing, "importing", on_progress):
                 sha256, width, height = photo_files[photo]
-                stamp = FileStamp(bytes.fromhex(sha256 or _NO_HASH), 0, 0)
+                stamp = FileStamp(bytes.fromhex(sha256 or NO_HASH), 0, 0)
                 writer.add(FeatureRecord(photo, stamp, (width or 0, height or 0), vector))
             writer.flush()
             report.new, report.kept, report.photos = len(missing), len(row_of) - len(missing), len(writer.ids)
@@ -360,7 +381,7 @@ def import_features(
     return report
 
 
-def _read_names(path: Path) -> list[str]:
+def read_names(path: Path) -> list[str]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
@@ -377,7 +398,7 @@ def _read_names(path: Path) -> list[str]:
         ) from None
 
 
-def _match(table: FeatureTable, dataset: Dataset, names_file: Path) -> tuple[dict[str, int], int]:
+def match_names(names: list[str], dataset: Dataset, names_file: Path) -> tuple[dict[str, int], int]:
     """Return the row of each photo, in the order of the rows, and the number of unknown names."""
     photos = dataset.tables["photos"].select(["id", "file"]).to_pydict()
     by_id = NameIndex({photo: photo for photo in photos["id"]})
@@ -385,24 +406,24 @@ def _match(table: FeatureTable, dataset: Dataset, names_file: Path) -> tuple[dic
         {photo_stem(file): photo for photo, file in zip(photos["id"], photos["file"], strict=True) if file}
     )
     row_of: dict[str, int] = {}
-    for row, name in enumerate(table.names):
+    for row, name in enumerate(names):
         photo = by_id.find(name) or by_id.find(photo_stem(name)) or by_file.find(photo_stem(name))
         if photo is None:
             continue
         if photo in row_of:
             earlier = row_of[photo]
             raise DatasetError(
-                f"{names_file}: photo {photo} occurs twice, in rows {earlier + 1} ({table.names[earlier]}) and "
+                f"{names_file}: photo {photo} occurs twice, in rows {earlier + 1} ({names[earlier]}) and "
                 f"{row + 1} ({name})"
             )
         row_of[photo] = row
     if not row_of:
-        example = f"such as {table.names[0]!r}" if table.names else "it is empty"
+        example = f"such as {names[0]!r}" if names else "it is empty"
         raise DatasetError(
-            f"{names_file}: none of its {len(table.names):,} names ({example}) matches a photo of {dataset.path} "
+            f"{names_file}: none of its {len(names):,} names ({example}) matches a photo of {dataset.path} "
             f"(such as {photos['id'][0]!r})"
         )
-    return row_of, len(table.names) - len(row_of)
+    return row_of, len(names) - len(row_of)
 
 
 def _vectors(

@@ -14,12 +14,14 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 
+from deixis import geometry
 from deixis.errors import DeixisError
 from deixis.storage.atomic import exclusive_lock, explain_os_errors, make_parents
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.vision.feature_map import FeatureMap
 from deixis.vision.feature_store.files import (
     FILE,
+    IMPORTED,
     SHARD_FILE,
     Contents,
     FeatureRecord,
@@ -111,13 +113,22 @@ class FeatureStore:
 
     def map(self, photo_id: str) -> FeatureMap:
         """Return the feature map of a photo. It is stored as float16."""
-        self._require(self.contents.channels, "no maps", "--encoder NAME")
+        has_maps = self.contents.channels and self.contents.proposer != IMPORTED
+        self._require(has_maps, "no maps", "--encoder NAME")
         reader, row = self._location(photo_id)
         return reader.map(row)
 
     def regions(self, photo_id: str, boxes: npt.ArrayLike) -> Floats:
-        """Pool one vector for each box, given in pixels of the photo: (n, channels)."""
-        return self.map(photo_id).regions(boxes)
+        """Pool one vector for each box, given in pixels of the photo: (n, channels).
+
+        Of imported regions, return the vector of the region with the highest IoU.
+        """
+        if self.contents.proposer != IMPORTED:
+            return self.map(photo_id).regions(boxes)
+        wanted = np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
+        nearest = geometry.iou(wanted, self.proposals(photo_id).boxes).argmax(axis=1)
+        vectors: Floats = self.proposal_vectors(photo_id)[nearest]
+        return vectors
 
     def whole_regions(self, ids: Sequence[str]) -> Floats:
         """Return the vectors of regions as large as their photos: (n, channels)."""
