@@ -56,7 +56,9 @@ def some_calibration() -> Calibration:
     lines, background = ((0.0, 1.0), (-1.0, 0.5)), (0.0, 0.0, 0.5)
     prior = WordPrior(-1.0, 0.2)
     short = Threshold((10,), (1.0,))
-    return Calibration("7f", weights, lines, background, prior, threshold, short, (-3.0, 8.0, -0.5), similarity_threshold)
+    return Calibration(
+        "7f", weights, lines, background, prior, threshold, short, (-3.0, 8.0, -0.5), similarity_threshold
+    )
 
 
 def test_the_logit_is_the_lowest_of_the_lines() -> None:

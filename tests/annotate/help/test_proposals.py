@@ -8,13 +8,10 @@ import pytest
 from simulated_crowd import Kind, Truth, simulate_crowd
 from sqlalchemy import select
 
-from deixis.annotate.events import Undone
 from deixis.annotate.help.proposals import (
     ProposalCounts,
-    order_by_uncertainty,
     propose,
     propose_by_settings,
-    uncertainty,
     with_proposals,
 )
 from deixis.annotate.known_answers import add_known_photos
@@ -22,14 +19,13 @@ from deixis.annotate.material import prepare_photo
 from deixis.annotate.people import Role, find_worker
 from deixis.annotate.progress import read_progress
 from deixis.annotate.project import Project, add_photos, make_project
-from deixis.annotate.schema import known_questions, photos, workers
+from deixis.annotate.schema import known_questions, workers
 from deixis.annotate.settings import Settings
 from deixis.annotate.workflow import Answer, Task
 from deixis.errors import DeixisError
 from tests.annotate.conftest import MakeProject
 from tests.annotate.fakes import answer, ask, dogs, gold, people, photo, snapshot, undo
 from tests.annotate.help.fakes import SureOfHeads, box_model
-from tests.annotate.test_linking import DOGS, HIM, links, proposed_boxes
 
 
 def test_workers_verify_proposed_links(new_project: MakeProject) -> None:
@@ -145,35 +141,3 @@ def test_the_bounds_of_proposals_are_settings(tmp_path: Path) -> None:
     propose_by_settings(project)
     assert [question.task for question in snapshot(project).state.questions] == [Task.LINK]
     project.close()
-
-
-class Unsure(SureOfHeads):
-    """Surer of some photos than of others."""
-
-    def __init__(self, probabilities: dict[str, float]) -> None:
-        super().__init__()
-        self.probabilities = probabilities
-
-    def event_body(self, material):  # type: ignore[no-untyped-def]
-        self.yes = self.probabilities[material.photo]
-        return super().event_body(material)
-
-
-def test_uncertainty_is_the_mean_entropy_of_the_proposals() -> None:
-    sure, unsure = links(DOGS, {(0, 1): 1.0}), proposed_boxes({HIM: [[0, 0, 9, 9, 0.5]]}, number=2)
-    assert uncertainty([sure]) == 0
-    assert uncertainty([sure, unsure]) == 0.5
-    assert uncertainty([sure, unsure, Undone(number=3, worker="ann", event=1)]) == 1
-    assert uncertainty([]) == 1
-
-
-def test_the_most_uncertain_photo_comes_first(new_project: MakeProject) -> None:
-    project, _ = new_project(3)
-    propose(project, links=Unsure({"dog0": 0.9, "dog1": 0.5, "dog2": 0.7}))
-    (ann,) = people(project, "ann")
-    assert order_by_uncertainty(project) == 3
-    assert ask(project, ann).photo == "dog1"
-    add_photos(project, dogs(4))
-    with project.database.reading() as connection:
-        names = list(connection.scalars(select(photos.c.id).order_by(photos.c.place)))
-    assert names == ["dog1", "dog2", "dog0", "dog3"]  # the last is new

@@ -8,25 +8,25 @@ distinguish them, and boxes of the model become known questions, which detect wo
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Integer, String, bindparam, select, update
+from sqlalchemy import select, update
 
 from deixis import geometry
 from deixis.annotate import lessons
-from deixis.annotate.events import Event, ProposedBoxes, ProposedLinks, effective_events
+from deixis.annotate.events import ProposedBoxes, ProposedLinks
 from deixis.annotate.help.boxes import BoxCalibration, ground_mentions, proposed_boxes
 from deixis.annotate.help.coreference import Coreference
+from deixis.annotate.help.order import UncertaintyOrder
 from deixis.annotate.known_answers import CLEARLY_BAD_IOU, KnownQuestion, insert_known_questions
 from deixis.annotate.linking import LinkProposals, proposed_boxes_for
 from deixis.annotate.material import Material
 from deixis.annotate.people import find_or_add_model
 from deixis.annotate.project import SETTINGS_FILE, Project
-from deixis.annotate.schema import known_questions, photos, questions
+from deixis.annotate.schema import known_questions, photos
 from deixis.annotate.settings import Settings
 from deixis.annotate.transactions import change_photo
 from deixis.annotate.workflow import XYXY, Answer, Question, Task
@@ -107,7 +107,7 @@ def propose_by_settings(project: Project, on_progress: OnProgress = no_progress)
     boxes = load_box_model(project) if settings.propose_boxes else None
     counts = propose(project, links=links, boxes=boxes, on_progress=on_progress)
     if settings.order == "uncertain":
-        order_by_uncertainty(project)
+        UncertaintyOrder(project).refresh()
     return counts
 
 
@@ -224,38 +224,3 @@ def _box_questions(body: dict[str, Any], material: Material, rows: Iterable[Any]
             good = overlap >= CLEARLY_GOOD_IOU
             why = lessons.GOOD_BOX if good else lessons.BAD_BOX
             yield KnownQuestion(question, Answer.GOOD if good else Answer.BAD, tuple(gold), why, tuple(gold))
-
-
-def uncertainty(events: Iterable[Event]) -> float:
-    """Return the mean entropy, in bits, of all proposals for a photo; 1 without proposals."""
-    found: list[float] = []
-    for event in effective_events(list(events)):
-        if isinstance(event, ProposedLinks):
-            found += event.links.values()
-        elif isinstance(event, ProposedBoxes):
-            found += (box[4] for boxes in event.boxes.values() for box in boxes)
-    return sum(map(_entropy, found)) / len(found) if found else 1.0
-
-
-def _entropy(probability: float) -> float:
-    return -sum(part * math.log2(part) for part in (probability, 1 - probability) if part > 0)
-
-
-def order_by_uncertainty(project: Project) -> int:
-    """Put the photos with the least certain proposals first and return the number of photos."""
-    with project.database.reading() as connection:
-        rows = connection.execute(select(photos.c.id, photos.c.known).order_by(photos.c.place)).all()
-        rank = {
-            row.id: -math.inf if row.known else -uncertainty(project.snapshots.read(connection, row.id).events)
-            for row in rows
-        }
-    names = sorted(rank, key=lambda name: rank[name])
-    moves = [{"p_photo": name, "p_position": position} for position, name in enumerate(names, start=1)]
-    position = bindparam("p_position", type_=Integer)
-    photo = bindparam("p_photo", type_=String)
-    with project.database.writing() as connection:
-        # Positions are unique at all times, so move them out of the way first.
-        connection.execute(update(photos).values(place=-photos.c.place))
-        connection.execute(update(photos).where(photos.c.id == photo).values(place=position), moves)
-        connection.execute(update(questions).where(questions.c.photo == photo).values(place=position), moves)
-    return sum(not row.known for row in rows)

@@ -20,6 +20,7 @@ from starlette.responses import Response
 from deixis import __version__
 from deixis.annotate.api_tokens import UnknownTokenError
 from deixis.annotate.guidelines import read_guidelines
+from deixis.annotate.help.order import UncertaintyOrder
 from deixis.annotate.judgements import ExpiredQuestionError, UnknownQuestionError
 from deixis.annotate.people import InvitationError, NameTakenError, Role, invite, renew_invitation
 from deixis.annotate.project import Project, read_secret, reload_settings, requeue_suspended, write_link
@@ -177,12 +178,14 @@ def cookie_name(secret: bytes) -> str:
 
 
 async def _maintain(context: AppContext) -> None:
-    """Apply edited settings and exclude the judgements of suspended workers every two seconds."""
+    """Every two seconds, apply edited settings, exclude suspended workers, and let the order follow the answers."""
+    order = UncertaintyOrder(context.project)
     while True:
         try:
             await context.readers.run(reload_settings, context.project)
             while await context.readers.run(requeue_suspended, context.project, 20):
                 await asyncio.sleep(0.05)  # requests come first
+            await context.readers.run(order.refresh_if_due)
         except DeixisError as error:
             _LOG.error("%s", error)
         await asyncio.sleep(_MAINTENANCE_S)
