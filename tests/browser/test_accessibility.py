@@ -56,10 +56,17 @@ def show_photo(page: Page, site: Site) -> None:
     inference.presence_of_last = 0.05
     page.goto(site(inference=inference))
     page.get_by_label("dog.jpg").click()
-    page.get_by_label("A sentence about this photo").fill("dog in xyzzy")
+    page.get_by_label("A sentence about this photo").fill("dog in snow")
     expect(page.locator(".phrase-line")).to_have_count(2)
     expect(page.get_by_text("A photo of something.")).to_be_visible()
     expect(page.locator(".region")).to_have_count(2)
+
+
+def show_guess(page: Page, site: Site) -> None:
+    page.goto(site())
+    page.get_by_label("dog.jpg").click()
+    page.get_by_label("A sentence about this photo").fill("dog in xyzzy")
+    expect(page.get_by_text("a guess")).to_be_visible()
 
 
 def show_active_phrase(page: Page, site: Site) -> None:
@@ -120,6 +127,7 @@ STATES: tuple[Callable[[Page, Site], None], ...] = (
     show_empty_index,
     show_error,
     show_photo,
+    show_guess,
     show_active_phrase,
     show_unsure_photo,
     show_missing_photo,

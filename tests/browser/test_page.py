@@ -145,6 +145,31 @@ def test_the_box_of_an_unlikely_phrase_is_shown_only_on_hover(page: Page, site: 
     expect(page.locator(".stage .box")).to_have_count(2)
 
 
+def test_a_box_for_an_unknown_word_is_marked_as_a_guess(page: Page, site: Site) -> None:
+    open_photo(page, site(), "dog or xyzzy")
+    known, guessed = page.locator(".phrase-line").all()
+    expect(known).not_to_contain_text("guess")
+    expect(guessed).to_contain_text("a guess")
+    expect(page.locator(".stage .box-tag")).to_have_text(["1", "2?"])
+    lines = page.locator(".stage .box-line")
+    dashes = [line.get_attribute("stroke-dasharray") for line in lines.all()]
+    assert [dash is None for dash in dashes].count(True) == 1
+
+
+def test_phrases_that_share_a_box_show_both_colours(page: Page, site: Site) -> None:
+    open_photo(page, site(), "same as same")
+    lines = page.locator(".stage .box-line")
+    expect(lines).to_have_count(2)
+    below, above = lines.all()
+    assert below.get_attribute("stroke") != above.get_attribute("stroke")
+    assert below.get_attribute("stroke-dasharray") is None  # and shows through the gaps of the other
+    assert above.get_attribute("stroke-dasharray") is not None
+    left, right = (tag.bounding_box() for tag in page.locator(".stage .box-tag").all())
+    assert left is not None
+    assert right is not None
+    assert left["x"] + left["width"] <= right["x"] + 1
+
+
 def test_a_photo_page_has_a_caption_regions_and_metadata(page: Page, site: Site) -> None:
     page.goto(site())
     page.get_by_label("dog.jpg").click()

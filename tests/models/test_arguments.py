@@ -68,8 +68,8 @@ def test_arguments_of_a_wrong_type_are_refused(
 
 
 def test_paths_may_be_strings_and_dates_may_be_date_objects(sample_index: Path) -> None:
-    texts = deixis.open_index(str(sample_index)).like(str(DOGS), top=1)
-    assert texts[0].path == DOGS
+    index = deixis.open_index(str(sample_index))
+    assert index.like(str(DOGS), everything=True) == index.like(DOGS, everything=True)
     for then in (date(1990, 1, 1), datetime(1990, 1, 1, 12), "1990"):
         assert searched(sample_index, after=then, everything=True) == searched(
             sample_index, after="1990", everything=True

@@ -59,6 +59,22 @@ def test_ten_phrases_have_the_colours_of_their_boxes() -> None:
         assert not any(share_of(band, other) for other in others)
 
 
+def test_a_guess_has_a_dashed_box_and_another_number() -> None:
+    box = ten_boxes()[0]
+
+    def edge_and_number(is_guess: bool) -> tuple[npt.NDArray[np.bool_], int]:
+        phrases = [PhraseBoxes(0, 5, (box,), 0.5, is_guess=is_guess)]
+        picture = np.asarray(draw_grounding(plain(), [("a dog", phrases)]))
+        below = slice(int(2 * box[1]) + 40, int(2 * box[3]) - 20)  # the left edge, below the number
+        is_coloured = np.all(picture == PALETTE[0], axis=2)
+        return is_coloured[below, int(2 * box[0]) + 1], tag_size(Mark(1, is_guess), Sizes.for_long_side(960))[0]
+
+    (solid, width), (dashed, wider) = edge_and_number(False), edge_and_number(True)
+    assert solid.all()
+    assert 0.3 < dashed.mean() < 0.7
+    assert wider > width
+
+
 def test_phrases_with_the_same_key_share_a_colour_across_captions() -> None:
     box, other = ten_boxes()[0], ten_boxes()[6]
     first = [PhraseBoxes(0, 5, (box,), key="7")]

@@ -15,6 +15,7 @@ from deixis.pictures.style import (
     BLACK,
     DASHES,
     GREY,
+    GUESS_DASH,
     PALETTE,
     WHITE,
     Colour,
@@ -121,3 +122,4 @@ def test_the_web_app_has_the_same_colours_and_dashes() -> None:
     text = COLOURS.read_text(encoding="utf-8")
     assert lists_in(text, "PALETTE") == [tuple(map(float, colour)) for colour in PALETTE]
     assert lists_in(text, "DASHES") == [tuple(map(float, dash)) for dash in DASHES]
+    assert f"GUESS_DASH: readonly number[] = {list(GUESS_DASH)}" in text

@@ -23,7 +23,7 @@ from deixis.search.calibration import Calibration
 from deixis.search.collection import PhotoCollection, default_encoder, index_photos
 from deixis.search.index import PhotoIndex, update_index
 from deixis.search.index.sqlite import connect_writer
-from deixis.search.results import Hit
+from deixis.search.results import Hit, all_photos
 
 CAT = SAMPLES / "images" / "cat.jpg"
 
@@ -115,13 +115,27 @@ def test_the_score_of_required_words_is_their_minimum(photos: PhotoCollection) -
     assert both == pytest.approx({name: min(cat[name], coffee[name]) for name in cat}, abs=1e-4)
 
 
-def test_the_photo_itself_has_probability_one(photos: PhotoCollection, tmp_path: Path) -> None:
+def test_a_copy_of_a_photo_has_probability_one(photos: PhotoCollection, tmp_path: Path) -> None:
     Image.open(CAT).resize((700, 466)).save(tmp_path / "smaller.jpg", quality=80)
-    known = next(photo for photo in photos.newest() if photo.path == CAT)
-    for same in (CAT, str(CAT), known, Image.open(CAT), tmp_path / "smaller.jpg"):
+    for same in (Image.open(CAT), tmp_path / "smaller.jpg"):
         first, *others = photos.like(same, everything=True)
         assert (first.path, round(first.probability or 0, 4)) == (CAT, 1.0)
         assert all((other.probability or 0) < 0.9 for other in others)
+
+
+def test_similar_photos_include_copies_and_not_the_photo_itself(tmp_path: Path, sample_index: Path) -> None:
+    shutil.copytree(sample_index, tmp_path / "index")
+    (tmp_path / "mine").mkdir()
+    mine = Path(shutil.copy(CAT, tmp_path / "mine" / "mine.jpg"))
+    update_index(tmp_path / "index", [tmp_path / "mine"], default_encoder())
+    with deixis.open_index(tmp_path / "index") as opened:
+        known = next(photo for photo in opened.newest() if photo.path == CAT)
+        for same in (CAT, str(CAT), known):
+            found = opened.like(same, top=15, everything=True)
+            assert found[0].path == mine
+            assert CAT not in [photo.path for photo in all_photos(found)]
+            both = opened.search("a cat", top=15, like=same, everything=True)
+            assert CAT not in [photo.path for photo in all_photos(both)]
 
 
 def test_a_changed_photo_is_encoded_again(tmp_path: Path, sample_index: Path) -> None:
@@ -238,7 +252,7 @@ def test_without_calibration_hits_have_no_probabilities(sample_index: Path, monk
         assert [hit.probability for hit in hits] == [None] * 14
         assert hits[0].path.stem == "cat"
         assert photos.search("an animal -cat", top=14)[0].path.stem != "cat"
-        assert len(photos.like(CAT, top=14)) == 14
+        assert len(photos.like(CAT, top=14)) == 13
 
 
 def test_and_not_is_the_product_of_probabilities() -> None:

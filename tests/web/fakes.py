@@ -80,7 +80,7 @@ class FakeCollection(PhotoCollection):
         everything: bool = False,
         **_: Any,
     ) -> SearchResults:
-        hits = [Hit(each, score=1.0, probability=0.5) for each in self.known.values()][:top]
+        hits = [Hit(each, score=1.0, probability=0.5) for each in self.known.values() if each != photo][:top]
         return SearchResults(hits, photos=len(self), searched=len(self))
 
     def explain(
@@ -112,7 +112,7 @@ class FakeCollection(PhotoCollection):
 
 
 class FakeInference(InferenceService):
-    """Grounds the first word in the left half and the last word in the right half."""
+    """Grounds the first word in the left half and the last word in the right half, or also left if it is the same."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -123,6 +123,8 @@ class FakeInference(InferenceService):
         width, height = _size_of(photo)
         first, last = sentence.split()[0], sentence.split()[-1]
         begin = len(sentence.rstrip()) - len(last)
+        place = (0 if first == last else width / 2, 0, width / 2 if first == last else width, height)
+        is_guess = last.startswith("xyzzy")
         return Grounding.model_validate(
             {
                 "photo": photo.id,
@@ -141,10 +143,11 @@ class FakeInference(InferenceService):
                         "text": last,
                         "span": (begin, begin + len(last)),
                         "type": "other",
-                        "box": (width / 2, 0, width, height),
-                        "boxes": [{"box": (width / 2, 0, width, height), "score": 0.4}],
-                        "presence": self.presence_of_last,
-                        "absent": self.presence_of_last < ABSENT,
+                        "box": place,
+                        "boxes": [{"box": place, "score": None if is_guess else 0.4}],
+                        "presence": None if is_guess else self.presence_of_last,
+                        "absent": not is_guess and self.presence_of_last < ABSENT,
+                        "guess": is_guess,
                     },
                 ],
             }

@@ -1,4 +1,4 @@
-import { markOf } from "./colours";
+import { GUESS_DASH, markOf } from "./colours";
 import type { Box } from "./api";
 
 export interface ShownBox {
@@ -33,7 +33,7 @@ export function Boxes({ boxes, width, height, active, line = 2.5, tags = true, i
           const at = { x: x1, y: y1, width: Math.max(0, x2 - x1), height: Math.max(0, y2 - y1) };
           // Of boxes at the same place, each shows through the gaps of the next.
           const below = inOrder.slice(0, inOrder.indexOf(shown)).filter((other) => isSame(other.box, shown.box)).length;
-          const strokes = shown.isGuess ? [2, 2] : below ? [4 / below, 4] : mark.dash;
+          const strokes = shown.isGuess ? GUESS_DASH : below ? [4 / below, 4] : mark.dash;
           const dash = strokes.length ? strokes.map((each) => each * line).join(" ") : undefined;
           return (
             <g
@@ -59,7 +59,7 @@ export function Boxes({ boxes, width, height, active, line = 2.5, tags = true, i
           const look = mark ? { background: mark.colour, color: mark.ink } : {};
           return (
             <span key={`${shown.place} ${shown.box}`} class={`box-tag${strength(shown)}`} style={{ ...at, ...look }}>
-              {shown.label ?? mark?.number}
+              {shown.label ?? `${mark?.number}${shown.isGuess ? "?" : ""}`}
             </span>
           );
         })}

@@ -17,6 +17,8 @@ export const PALETTE: readonly Colour[] = [
 // Strokes and gaps in line widths: the second round of colours is dashed, and so on.
 export const DASHES: readonly (readonly number[])[] = [[], [5, 2.5], [1.5, 1.5], [6, 1.5, 1.5, 1.5]];
 
+export const GUESS_DASH: readonly number[] = [2, 2];
+
 export interface Mark {
   number: number;
   colour: string;

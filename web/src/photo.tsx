@@ -270,7 +270,7 @@ function PhraseLine(props: { phrase: PlacedPhrase; active: number | null; onActi
         onBlur={() => onActive(null)}
       >
         <span class="number" style={{ background: mark.colour, color: mark.ink }}>
-          {mark.number}
+          {`${mark.number}${phrase.guess ? "?" : ""}`}
         </span>
         <span class="words">{phrase.text}</span>
         <span class="sure">{phrase.guess ? "a guess" : phrase.absent ? "probably not here" : isUnsure ? "not sure" : ""}</span>

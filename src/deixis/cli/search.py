@@ -110,7 +110,7 @@ def search(
             from deixis.cli.terminal_pictures import choose_protocol, draw_picture
 
             own_stream(sys.stdout).write(draw_picture(thumbnail, choose_protocol()))
-        _print_hit(hit, like, missing)
+        _print_hit(hit, missing)
     for file, kind in ((csv, "table"), (links, "links")):
         if file is not None:
             note(f"{kind}: {file}")
@@ -126,13 +126,11 @@ def search(
         note(_no_hits_message(hits, everything))
 
 
-def _print_hit(hit: Hit, like: Path | None, missing: list[Path]) -> None:
+def _print_hit(hit: Hit, missing: list[Path]) -> None:
     probability = "     " if hit.probability is None else f"{hit.probability:4.0%} "
     remarks = []
     if hit.path in missing:
         remarks.append("file missing")
-    elif like is not None and hit.path in (like.absolute(), like.resolve()):
-        remarks.append("the photo itself")
     if hit.duplicates:
         remarks.append(f"and {plural(len(hit.duplicates), 'similar photo')}")
     print(f"{probability} {hit.path}" + (f"  ({'; '.join(remarks)})" if remarks else ""))

@@ -170,7 +170,8 @@ class Grounding:
             PhraseBoxes(
                 *phrase.span,
                 phrase.boxes,
-                "guess" if phrase.guess else phrase.score if phrase.presence is None else phrase.presence,
+                phrase.score if phrase.presence is None else phrase.presence,
+                is_guess=phrase.guess,
             )
             for phrase in shown
         ]

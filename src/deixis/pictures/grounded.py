@@ -59,7 +59,9 @@ MIN_WIDTH = 0.6
 
 @dataclass(frozen=True)
 class PhraseBoxes:
-    """A phrase of a caption, its boxes in pixels of the photo, and a score or a remark that is shown in parentheses.
+    """A phrase of a caption, its boxes in pixels of the photo, and a score that is shown in parentheses.
+
+    A guess has dashed boxes, and that word instead of a score.
 
     Phrases with the same key, in any caption, share colour, number and boxes.
     """
@@ -67,8 +69,9 @@ class PhraseBoxes:
     start: int
     end: int
     boxes: tuple[Rectangle, ...]
-    score: float | str | None = None
+    score: float | None = None
     key: str | None = None
+    is_guess: bool = False
 
 
 def draw_grounding(photo: Image.Image, captions: Sequence[tuple[str, Sequence[PhraseBoxes]]]) -> Image.Image:
@@ -82,7 +85,7 @@ def draw_grounding(photo: Image.Image, captions: Sequence[tuple[str, Sequence[Ph
     sentences = []
     for row, (text, phrases) in enumerate(captions):
         marked = [
-            MarkedPhrase(phrase.start, phrase.end, marks.get(_key(row, column, phrase)), phrase.score)
+            MarkedPhrase(phrase.start, phrase.end, marks.get(_key(row, column, phrase)), _remark(phrase))
             for column, phrase in enumerate(phrases)
         ]
         sentences.append(draw_sentence(text, marked, width - 2 * sizes.margin, sizes))
@@ -117,6 +120,10 @@ def _resized(photo: Image.Image) -> tuple[Image.Image, float]:
     return solid.resize(size, Image.Resampling.LANCZOS), factor
 
 
+def _remark(phrase: PhraseBoxes) -> float | str | None:
+    return "guess" if phrase.is_guess else phrase.score
+
+
 def _key(row: int, column: int, phrase: PhraseBoxes) -> tuple[int, int] | str:
     return (row, column) if phrase.key is None else phrase.key
 
@@ -126,11 +133,14 @@ def _marks(
 ) -> tuple[dict[tuple[int, int] | str, Mark], list[tuple[Mark, Rectangle]]]:
     """The marks of keys with boxes, numbered by first appearance, and all boxes with their marks."""
     boxes: dict[tuple[int, int] | str, dict[Rectangle, None]] = {}
+    guesses = set()
     for row, (_, phrases) in enumerate(captions):
         for column, phrase in sorted(enumerate(phrases), key=lambda item: item[1].start):
             if phrase.boxes:
                 boxes.setdefault(_key(row, column, phrase), {}).update(dict.fromkeys(phrase.boxes))
-    marks = {key: Mark(number) for number, key in enumerate(boxes, start=1)}
+            if phrase.is_guess:
+                guesses.add(_key(row, column, phrase))
+    marks = {key: Mark(number, key in guesses) for number, key in enumerate(boxes, start=1)}
     return marks, [(marks[key], box) for key, of_key in boxes.items() for box in of_key]
 
 

@@ -30,6 +30,9 @@ PALETTE: tuple[Colour, ...] = (
 DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2.5), (1.5, 1.5), (6, 1.5, 1.5, 1.5))
 """Strokes and gaps in line widths, for the first use of a colour, the second and so on."""
 
+GUESS_DASH = (2, 2)
+"""Strokes and gaps of boxes that are guesses."""
+
 BLACK: Colour = (0, 0, 0)
 WHITE: Colour = (255, 255, 255)
 GREY: Colour = (118, 118, 118)
@@ -37,9 +40,17 @@ GREY: Colour = (118, 118, 118)
 
 @dataclass(frozen=True)
 class Mark:
-    """The number of a phrase and its boxes, counted from 1, which determines colour and dashes."""
+    """The number of a phrase and its boxes, counted from 1, which determines colour and dashes.
+
+    Boxes that are guesses have dashes of their own and a question mark.
+    """
 
     number: int
+    is_guess: bool = False
+
+    @property
+    def label(self) -> str:
+        return f"{self.number}?" if self.is_guess else f"{self.number}"
 
     @property
     def colour(self) -> Colour:
@@ -48,7 +59,7 @@ class Mark:
     @property
     def dash(self) -> tuple[float, ...]:
         """Strokes and gaps in line widths; empty for a solid line."""
-        return DASHES[(self.number - 1) // len(PALETTE) % len(DASHES)]
+        return GUESS_DASH if self.is_guess else DASHES[(self.number - 1) // len(PALETTE) % len(DASHES)]
 
 
 @dataclass(frozen=True)
@@ -136,10 +147,10 @@ def draw_tag(pen: ImageDraw.ImageDraw, corner: tuple[float, float], mark: Mark, 
     fill_rectangle(pen, (x, y, x + width, y + height), mark.colour)
     middle = (x + width / 2, y + height / 2)
     letters = font(sizes.tag, bold=True)
-    pen.text(middle, str(mark.number), fill=ink_on(mark.colour), font=letters, anchor="mm")
+    pen.text(middle, mark.label, fill=ink_on(mark.colour), font=letters, anchor="mm")
 
 
 def tag_size(mark: Mark, sizes: Sizes) -> tuple[int, int]:
     height = round(sizes.tag * 1.35)
-    digits = font(sizes.tag, bold=True).getlength(str(mark.number))
+    digits = font(sizes.tag, bold=True).getlength(mark.label)
     return max(height, round(digits + sizes.tag * 0.6)), height

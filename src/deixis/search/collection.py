@@ -144,7 +144,8 @@ class PhotoCollection:
         after, before, folder, camera
             Filters; see `PhotoFilter`.
         like, like_weight
-            A photo that results should resemble too, and its weight from 0 (only the sentence counts) to 1.
+            A photo that results should resemble too, and its weight from 0 (only the sentence counts) to 1. It is not
+            among the results itself.
         everything
             Include improbable photos.
         grouped
@@ -174,11 +175,12 @@ class PhotoCollection:
         with self.index.snapshot() as snapshot:
             photos, searched = snapshot.count(), snapshot.count(query.photo_filter)
             hits: list[Hit] = []
-            vector = None if like is None else self._photo_vector(snapshot, like)
+            own, vector = (None, None) if like is None else self._photo_vector(snapshot, like)
             if not (required or excluded) and vector is None:
                 hits = _by_date(snapshot, query.photo_filter, top)
             elif not self.calibration or everything or not any(part.is_unknown for part in required):
                 numbers = _candidates(snapshot, photos, required, query.photo_filter, vector)
+                numbers = numbers[numbers != own]
                 logits = self._logits(snapshot, required, excluded, numbers, searched)
                 is_hit = self._is_hit(logits, required, searched)
                 if not required:
@@ -217,20 +219,22 @@ class PhotoCollection:
         everything: bool = False,
         grouped: bool = True,
     ) -> SearchResults:
-        """Find photos that are similar to a photo, most similar first.
+        """Find other photos that are similar to a photo, most similar first.
 
         Parameters
         ----------
         photo
-            A path, an open Pillow image, or a photo of this index. It need not be in the index.
+            A path, an open Pillow image, or a photo of this index. It need not be in the index, and is not among the
+            results itself.
         top, after, before, folder, camera, everything, grouped
             As for `search`.
         """
         top, photo_filter = check_count(top, "top", MAX_TOP), PhotoFilter(after, before, folder, camera)
         with self.index.snapshot() as snapshot:
-            vector = self._photo_vector(snapshot, photo)
+            own, vector = self._photo_vector(snapshot, photo)
             photos, searched = snapshot.count(), snapshot.count(photo_filter)
             numbers = snapshot.nearest(vector, _CANDIDATES + top, photo_filter)
+            numbers = numbers[numbers != own]
             cosines = logits = snapshot.vectors_of(numbers) @ vector
             if self.calibration:
                 logits = self.calibration.similarity_logits(cosines, searched)
@@ -409,18 +413,23 @@ class PhotoCollection:
                 phrases.append(HitPhrase(found.text, span, found.box, presence, is_absent, found.guess, found.boxes))
         return tuple(phrases)
 
-    def _photo_vector(self, snapshot: IndexSnapshot, photo: PhotoLike | PhotoRecord) -> Floats:
-        """Return the vector of a photo, from the index if its file has not changed since."""
+    def _photo_vector(self, snapshot: IndexSnapshot, photo: PhotoLike | PhotoRecord) -> tuple[int | None, Floats]:
+        """Return the number of a photo if it is in the index, and its vector.
+
+        The vector comes from the index unless the file has changed since.
+        """
+        number = None
         if isinstance(photo, PhotoRecord):
-            return snapshot.vector_of(_number(photo.photo_id, snapshot))
+            number = _number(photo.photo_id, snapshot)
+            return number, snapshot.vector_of(number)
         if not isinstance(photo, Image.Image):
             path = absolute_path(check_path(photo, "photo"))
             known = snapshot.photo_at(path)
             if known is not None and path.is_file():
-                status = path.stat()
+                number, status = known.id, path.stat()
                 if (status.st_size, status.st_mtime_ns) == (known.size, known.mtime_ns):
-                    return snapshot.vector_of(known.id)
-        return self.encoder.encode_photo(photo)
+                    return number, snapshot.vector_of(number)
+        return number, self.encoder.encode_photo(photo)
 
 
 def index_photos(

@@ -227,15 +227,13 @@ def _add_searches(routes: APIRouter, context: RouteContext) -> None:
 
         def compute() -> bytes:
             photo = None if like is None else context.photo(like)
-            count = top if photo is None else top + 1  # the photo itself is no result
             if q is None and photo is not None:
-                results = context.photos.like(photo, count, everything=everything, **filters)
+                results = context.photos.like(photo, top, everything=everything, **filters)
             else:
                 results = context.photos.search(
-                    q or "", count, everything=everything, like=photo, like_weight=weight, **filters
+                    q or "", top, everything=everything, like=photo, like_weight=weight, **filters
                 )
             response = search_response(q, results)
-            response.hits = [hit for hit in response.hits if hit.id != like][:top]
             if explain and q is not None:
                 for hit in response.hits[:MAX_EXPLAINED]:
                     hit.phrases = found_phrases(context.explain(hit.id, q))
