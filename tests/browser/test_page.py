@@ -106,6 +106,19 @@ def test_unknown_words_are_reported(page: Page, site: Site) -> None:
     expect(page.get_by_text("Unknown words: “xyzzy”.")).to_be_visible()
 
 
+def test_a_query_that_cannot_be_searched_for_is_not_a_fault_of_the_server(page: Page, site: Site) -> None:
+    page.route("**/api/search*", lambda route: route.fulfill(status=400, json={"error": "date: is not a filter"}))
+    page.goto(site() + "?q=date:2024")
+    expect(page.get_by_role("heading", name="This cannot be searched for.")).to_be_visible()
+    expect(page.get_by_text("date: is not a filter.", exact=True)).to_be_visible()
+
+
+def test_similar_photos_are_not_called_unlikely(page: Page, site: Site, collection: FakeCollection) -> None:
+    page.goto(site() + f"?like={next(iter(collection.known))}")
+    expect(tiles(page)).to_have_count(4)
+    expect(tiles(page).first).to_contain_text("very similar, 50 %")
+
+
 def test_filters_that_exclude_all_photos_are_explained(page: Page, site: Site) -> None:
     page.goto(site() + "?q=dog+in%3Anowhere")
     expect(page.get_by_text("None of 5 photos passes the filters")).to_be_visible()
@@ -293,6 +306,8 @@ def test_filters_are_chosen_and_removed(page: Page, site: Site, collection: Fake
     page.goto(site())
     page.get_by_role("button", name="June 2024, 5 photos").click()
     expect(page.get_by_label(SEARCH)).to_have_value("after:2024-06 before:2024-07")
+    expect(tiles(page)).to_have_count(5)
+    expect(page.locator(".reading")).to_have_text("5 photos")  # nothing about percentages
     page.get_by_role("button", name="after:2024-06 remove filter").click()
     expect(page.get_by_label(SEARCH)).to_have_value("before:2024-07")
 

@@ -33,6 +33,7 @@ export interface SearchResponse {
   searched: number;
   suggestions: Record<string, string[]>;
   filter_reason: string | null;
+  is_listing: boolean; // the query has only filters
   hits: Hit[];
 }
 
@@ -74,10 +75,16 @@ export interface DescribedRegion {
   phrases: { text: string; score: number }[];
 }
 
+/** A filter of a query, such as `in:holiday`. */
+export const FILTER = /(?:^|\s)(-?in|camera|after|before):("[^"]*"|\S+)/gi;
+
+const isOnlyFilters = (q: string) => q.trim() !== "" && q.replace(FILTER, "").trim() === "";
+const MAX_RESULTS = 500; // of the server
+
 export class ApiError extends Error {
   constructor(
     message: string,
-    readonly isAboutPhoto = false, // not about the server: asked again, it would answer the same
+    readonly status: number,
   ) {
     super(message);
   }
@@ -96,7 +103,8 @@ export const phrases = (id: string, q: string, signal?: AbortSignal) =>
   request<{ phrases: FoundPhrase[] }>(`/api/photos/${id}/phrases?${new URLSearchParams({ q })}`, { signal });
 
 export function search(query: { q?: string; like?: string; all: boolean }, signal?: AbortSignal) {
-  const params = new URLSearchParams({ top: query.all ? "200" : "100", all: String(query.all) });
+  const top = isOnlyFilters(query.q ?? "") ? MAX_RESULTS : query.all ? 200 : 100;
+  const params = new URLSearchParams({ top: String(top), all: String(query.all) });
   if (query.q) params.set("q", query.q);
   if (query.like) params.set("like", query.like);
   return request<SearchResponse>(`/api/search?${params}`, { signal });
@@ -131,7 +139,11 @@ export const paths = (ids: string[]) => request<{ paths: string[] }>("/api/paths
 export const wasAborted = (error: unknown) => error instanceof DOMException && error.name === "AbortError";
 
 export const errorMessage = (error: unknown) =>
-  error instanceof ApiError ? error.message : "The server cannot be reached. Is deixis running?";
+  error instanceof ApiError ? asSentence(error.message) : "The server cannot be reached. Is deixis running?";
+
+/** A message with a capital letter, unless it begins with what the user typed, such as `date:`, and a full stop. */
+const asSentence = (text: string) =>
+  `${/^[\w-]+:/.test(text) ? text : text.slice(0, 1).toUpperCase() + text.slice(1)}`.replace(/[^.:…!?]$/, "$&.");
 
 function post(photo: Source, values: Record<string, string>, signal?: AbortSignal): RequestInit {
   if (typeof photo === "string") return postJson({ photo, ...values }, signal);
@@ -149,5 +161,5 @@ async function request<Response>(address: string, options?: RequestInit): Promis
   const response = await fetch(address, options);
   if (response.ok) return (await response.json()) as Response;
   const body = (await response.json().catch(() => ({}))) as { error?: string };
-  throw new ApiError(body.error ?? `The server responded with status ${response.status}.`, [404, 422].includes(response.status));
+  throw new ApiError(body.error ?? `The server responded with status ${response.status}.`, response.status);
 }

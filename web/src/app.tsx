@@ -142,7 +142,7 @@ export function App() {
                 Caption and describe this photo
               </button>
             )}
-            {sent && " · "}
+            {sent && found.answer && found.answer.hits.length > 0 && " · "}
             {isSearch ? (
               <ResultSummary found={found} all={state.all} onAll={(all) => go({ all }, "replace")} />
             ) : (
@@ -234,6 +234,13 @@ const NONE: readonly api.Hit[] = [];
 function ResultSummary(props: { found: ReturnType<typeof useSearch>; all: boolean; onAll: (all: boolean) => void }) {
   const { answer } = props.found;
   if (!answer || !answer.hits.length) return null;
+  if (answer.is_listing)
+    return (
+      <>
+        {answer.hits.length < answer.searched ? `The last ${answer.hits.length} of ` : ""}
+        {counted(answer.searched)}
+      </>
+    );
   const hasProbabilities = answer.hits[0]!.probability !== null;
   return (
     <>
@@ -260,7 +267,7 @@ interface NoticeProps {
 
 function Notice({ isSearch, found, library, state, onAll }: NoticeProps) {
   const failure = isSearch ? found.failure : library.failure;
-  if (failure) return <Message title="Something went wrong." line={failure} />;
+  if (failure) return <Message title={found.isRefused ? "This cannot be searched for." : "Something went wrong."} line={failure} />;
   if (isSearch && found.answer && !found.answer.hits.length)
     return (
       <Message title="Nothing found." line={emptyReason(found.answer, state.q)}>

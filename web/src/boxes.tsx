@@ -53,9 +53,11 @@ export function Boxes({ boxes, width, height, active, line = 2.5, tags = true, i
       {tags &&
         boxes.map((shown, index) => {
           const [x1, y1] = shown.box;
-          const before = boxes.slice(0, index).filter((other) => isSame(other.box, shown.box)).length;
+          // Beside the tags at almost the same place.
+          const before = boxes.slice(0, index).filter(({ box: [left, top] }) =>
+            Math.abs(left - x1) < NEAR * width && Math.abs(top - y1) < NEAR * height).length;
           const mark = shown.place >= 0 ? markOf(shown.place) : null;
-          const at = { left: `${(100 * x1) / width}%`, top: `${(100 * y1) / height}%`, marginLeft: `${22 * before}px` };
+          const at = { left: `${(100 * x1) / width}%`, top: `${(100 * y1) / height}%`, marginLeft: `${26 * before}px` };
           const look = mark ? { background: mark.colour, color: mark.ink } : {};
           return (
             <span key={`${shown.place} ${shown.box}`} class={`box-tag${strength(shown)}`} style={{ ...at, ...look }}>
@@ -66,6 +68,8 @@ export function Boxes({ boxes, width, height, active, line = 2.5, tags = true, i
     </div>
   );
 }
+
+const NEAR = 0.04;
 
 const isSame = (one: Box, other: Box) => one.every((side, index) => Math.abs(side - other[index]!) < 3);
 

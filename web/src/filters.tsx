@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import * as api from "./api";
 
 interface Props {
@@ -6,7 +6,6 @@ interface Props {
   onQuery: (q: string) => void;
 }
 
-const FILTER = /(?:^|\s)(-?in|camera|after|before):("[^"]*"|\S+)/gi;
 const MOST_MONTHS = 60;
 
 /** The filters of the query, to remove; the months as a timeline and the folders, to choose. */
@@ -17,9 +16,12 @@ export function Filters({ q, onQuery }: Props) {
     api.overview(stop.signal).then(setOverview, () => undefined);
     return () => stop.abort();
   }, []);
-  const chosen = [...q.matchAll(FILTER)].map(([text]) => text.trim());
+  const timeline = useRef<HTMLOListElement>(null);
+  // The newest months, if not all fit.
+  useLayoutEffect(() => timeline.current?.scrollTo({ left: timeline.current.scrollWidth }), [overview]);
+  const chosen = [...q.matchAll(api.FILTER)].map(([text]) => text.trim());
   const without = (names: string[]) =>
-    q.replace(FILTER, (text, name: string) => (names.includes(name.toLowerCase()) ? "" : text)).trim();
+    q.replace(api.FILTER, (text, name: string) => (names.includes(name.toLowerCase()) ? "" : text)).trim();
   const add = (names: string[], filters: string) => onQuery(`${without(names)} ${filters}`.trim());
   if (!overview) return <div class="filters" />;
   const months = overview.months.slice(-MOST_MONTHS);
@@ -34,8 +36,8 @@ export function Filters({ q, onQuery }: Props) {
         </button>
       ))}
       {months.length > 1 && (
-        <ol class="timeline" aria-label="Months">
-          {months.map(({ name, photos }) => (
+        <ol class="timeline" aria-label="Months" ref={timeline}>
+          {months.map(({ name, photos }, place) => (
             <li key={name}>
               <button
                 class={isShown(name) ? "month is-active" : "month"}
@@ -44,8 +46,11 @@ export function Filters({ q, onQuery }: Props) {
                 aria-pressed={isShown(name)}
                 onClick={() => add(["after", "before"], `after:${name} before:${monthAfter(name)}`)}
               >
-                <span style={{ height: `${Math.max(8, (100 * photos) / most)}%` }} />
+                <span style={{ height: `${Math.max(8, 100 * Math.sqrt(photos / most))}%` }} />
               </button>
+              <span class="year" aria-hidden="true">
+                {name.slice(0, 4) !== months[place - 1]?.name.slice(0, 4) && name.slice(0, 4)}
+              </span>
             </li>
           ))}
         </ol>

@@ -49,7 +49,7 @@ async function sureCaption(id: string, signal: AbortSignal): Promise<string> {
     const [best] = (await api.caption(id, signal)).captions;
     return best && best.sure !== false ? best.text : "";
   } catch (error) {
-    if (error instanceof api.ApiError && error.isAboutPhoto) return "";
+    if (error instanceof api.ApiError && [404, 422].includes(error.status)) return "";
     throw error;
   }
 }

@@ -7,7 +7,7 @@ import { layOut, leftEdge, neighbour, rowOf, rowsBetween, type Layout } from "./
 
 interface Props {
   photos: readonly (PhotoEntry | Hit)[];
-  query: string; // whose phrases are located in the photos
+  query: string; // whose phrases are located in the photos; empty for similar photos
   activePhrase: number | null;
   onPhrases: (phrases: MarkedPhrase[]) => void;
   addressOf: (id: string) => string;
@@ -26,6 +26,7 @@ export interface Start {
   scroll: number;
 }
 
+const NARROW = 130; // too narrow for the probability in words
 const ABOVE_AND_BELOW = 700;
 const LABEL = 26;
 const FEW = 6;
@@ -164,7 +165,7 @@ function Tile(props: TileProps) {
       href={props.addressOf(photo.id)}
       data-tile={index}
       tabIndex={props.isCurrent ? 0 : -1}
-      aria-label={hit ? [name, likely(hit), shows(phrases)].filter(Boolean).join(", ") : name}
+      aria-label={hit ? [name, likely(hit, props.query), shows(phrases)].filter(Boolean).join(", ") : name}
       style={{ left: `${at.left}px`, top: `${at.top}px`, width: `${at.width}px` }}
       onClick={open}
       onFocus={props.onFocus}
@@ -185,10 +186,12 @@ function Tile(props: TileProps) {
         <span class="tile-label">
           {hit.probability !== null && (
             <>
-              <span class="likely" aria-hidden="true">
-                <span style={{ width: `${100 * hit.probability}%` }} />
-              </span>
-              <span class="percent">{`${inWords(hit.probability)}, ${percent(hit.probability)}`}</span>
+              {at.width >= NARROW && (
+                <span class="likely" aria-hidden="true">
+                  <span style={{ width: `${100 * hit.probability}%` }} />
+                </span>
+              )}
+              <span class="percent">{at.width < NARROW ? percent(hit.probability) : likely(hit, props.query)}</span>
             </>
           )}
           {hit.duplicates.length > 0 && <span class="more">+{hit.duplicates.length} alike</span>}
@@ -199,10 +202,14 @@ function Tile(props: TileProps) {
 }
 
 const percent = (share: number) => (share < 0.005 ? "< 1 %" : `${Math.round(100 * share)} %`);
-const inWords = (share: number) =>
-  share >= 0.8 ? "very likely" : share >= 0.5 ? "likely" : share >= 0.2 ? "maybe" : "unlikely";
-const likely = (hit: Hit) =>
-  hit.probability === null ? "found" : `${inWords(hit.probability)}, ${percent(hit.probability)}`;
+const WORDS = ["unlikely", "maybe", "likely", "very likely"];
+const WORDS_OF_SIMILARITY = ["a little similar", "similar", "very similar", "almost the same"];
+/** The probability of a result in words, and as a number. */
+function likely({ probability }: Hit, query: string): string {
+  if (probability === null) return "found";
+  const step = [0.2, 0.5, 0.8].filter((least) => probability >= least).length;
+  return `${(query ? WORDS : WORDS_OF_SIMILARITY)[step]}, ${percent(probability)}`;
+}
 /** The phrases of the query that a tile shows. */
 const shows = (phrases: readonly FoundPhrase[]) =>
   phrases.filter(({ absent, guess }) => !absent && !guess).map(({ text }) => text).join(", ");

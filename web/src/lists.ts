@@ -49,6 +49,7 @@ export function usePhotos(isActive: boolean) {
 export function useSearch(state: PageState, dropped: File | null) {
   const [answer, setAnswer] = useState<api.SearchResponse | null>(null);
   const [failure, setFailure] = useState("");
+  const [isRefused, setRefused] = useState(false); // the fault is in the query, not in the server
   const { q, like, all } = state;
 
   useEffect(() => {
@@ -59,10 +60,11 @@ export function useSearch(state: PageState, dropped: File | null) {
     response.then(setAnswer, (error) => {
       if (api.wasAborted(error)) return;
       setAnswer(null);
+      setRefused(error instanceof api.ApiError && error.status < 429);
       setFailure(api.errorMessage(error));
     });
     return () => stop.abort();
   }, [q, like, all, dropped]);
 
-  return { answer, failure };
+  return { answer, failure, isRefused };
 }

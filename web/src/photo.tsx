@@ -269,7 +269,7 @@ function PhraseLine(props: { phrase: PlacedPhrase; active: number | null; onActi
         onFocus={() => onActive(phrase.place)}
         onBlur={() => onActive(null)}
       >
-        <span class="number" style={{ background: mark.colour, color: mark.ink }}>
+        <span class="number" style={phrase.absent ? {} : { background: mark.colour, color: mark.ink }}>
           {`${mark.number}${phrase.guess ? "?" : ""}`}
         </span>
         <span class="words">{phrase.text}</span>

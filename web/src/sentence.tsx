@@ -6,6 +6,7 @@ export interface MarkedPhrase {
   span: [number, number];
   place: number;
   absent?: boolean;
+  guess?: boolean;
 }
 
 interface MarkedProps {
@@ -19,7 +20,7 @@ function MarkedSentence({ text, phrases, active }: MarkedProps) {
   const letters = Array.from(text);
   const parts: ComponentChildren[] = [];
   let at = 0;
-  for (const { text: words, span, place, absent } of [...phrases].sort((one, other) => one.span[0] - other.span[0])) {
+  for (const { text: words, span, place, absent, guess } of [...phrases].sort((one, other) => one.span[0] - other.span[0])) {
     const [begin, end] = span;
     // Overlaps the previous phrase, or the text has changed since.
     if (begin < at || letters.slice(begin, end).join("") !== words) continue;
@@ -29,7 +30,7 @@ function MarkedSentence({ text, phrases, active }: MarkedProps) {
     parts.push(
       <mark
         key={place}
-        class={`phrase${faint}${absent ? " is-absent" : ""}`}
+        class={`phrase${faint}${absent ? " is-absent" : guess ? " is-guess" : ""}`}
         data-place={place}
         style={{ "--mark": mark.colour, "--on-mark": mark.ink }}
       >

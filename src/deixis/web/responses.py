@@ -57,6 +57,7 @@ class SearchResponse(BaseModel):
     searched: int = Field(description="Number of photos that pass the filters.")
     suggestions: dict[str, list[str]] = Field(default_factory=dict, description="Known words near to unknown ones.")
     filter_reason: str | None = Field(None, description="Why no photo passes the filters.")
+    is_listing: bool = Field(False, description="Whether the query has only filters; the last taken are first.")
     hits: list[HitEntry]
 
 
@@ -217,6 +218,7 @@ def search_response(query: str | None, results: SearchResults) -> SearchResponse
         searched=results.searched,
         suggestions={word: list(near) for word, near in results.suggestions.items()},
         filter_reason=results.filter_reason,
+        is_listing=results.is_listing,
         hits=[_hit_entry(hit) for hit in results],
     )
 
