@@ -302,6 +302,20 @@ def test_a_photo_is_zoomed_opened_and_saved_and_leads_to_its_folder(page: Page, 
     expect(page).to_have_url(re.compile("q=in%3A"))
 
 
+def test_formats_that_browsers_do_not_show_work_too(page: Page, site: Site, folder: Path) -> None:
+    (folder / "scan.tif").write_bytes(photo_bytes((640, 480), "TIFF"))
+    page.goto(site(FakeCollection([folder / "scan.tif"], folder)))
+    page.get_by_label("scan.tif").click()
+    page.get_by_role("button", name="Zoom", exact=True).click()
+    expect(page.locator("img.picture")).to_have_class(re.compile("is-there"))
+    expect(page.locator("img.picture")).to_have_attribute("src", re.compile("/image"))
+    page.get_by_role("button", name="Back").click()
+    page.get_by_label("A photo to search by").set_input_files(folder / "scan.tif")
+    page.get_by_role("button", name="Caption and describe this photo").click()
+    expect(page.get_by_text("A photo of something.")).to_be_visible()
+    expect(page.get_by_text("Your browser cannot show this kind of photo")).to_be_visible()
+
+
 def test_filters_are_chosen_and_removed(page: Page, site: Site, collection: FakeCollection) -> None:
     page.goto(site())
     page.get_by_role("button", name="June 2024, 5 photos").click()

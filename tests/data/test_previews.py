@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -61,9 +63,18 @@ def test_a_video_is_shown_by_a_frame_after_its_beginning(tmp_path: Path) -> None
         open_photo(tmp_path / "b.mp4")
 
 
+def test_a_damaged_video_is_reported_once(tmp_path: Path) -> None:
+    pytest.importorskip("cv2")
+    (tmp_path / "b.mp4").write_bytes(b"no video")
+    code = "import sys; from pathlib import Path; from deixis.data.images import open_photo; from deixis.errors import PhotoError\n"
+    code += "try: open_photo(Path(sys.argv[1]))\nexcept PhotoError: pass"
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "b.mp4"], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
 def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("deixis.data.previews.find_spec", lambda _: None)
-    monkeypatch.setitem(__import__("sys").modules, "pillow_jxl", None)
+    monkeypatch.setitem(sys.modules, "pillow_jxl", None)
     for name, extra in (("a.mp4", r"deixis\[video\]"), ("a.jxl", r"deixis\[jxl\]")):
         (tmp_path / name).write_bytes(b"anything")
         with pytest.raises(PhotoError, match=extra):

@@ -56,6 +56,7 @@ export function PhotoView(props: Props) {
     );
 
   const size = upload ?? details;
+  const isShown = size && !upload?.isUnknown;
   const phrases = grounding.phrases.map((phrase, place) => ({ ...phrase, place }));
   const shown: ShownBox[] = phrases
     .filter((phrase) => !phrase.absent || active === phrase.place)
@@ -64,11 +65,11 @@ export function PhotoView(props: Props) {
 
   return (
     <main class="photo">
-      <Picture details={size} id={id} alt={caption.text || details?.name || "Your photo"}>
-        {size && !one && (
+      <Picture details={upload ?? (details && { ...details, isOriginalShown: SHOWN.test(details.name) })} id={id} alt={caption.text || details?.name || "Your photo"}>
+        {isShown && !one && (
           <Boxes boxes={shown} width={size.width} height={size.height} active={active} onActive={setActive} />
         )}
-        {size && one && (
+        {isShown && one && (
           <Boxes
             boxes={[{ box: one.box, place: -1, label: one.phrases[0]?.text ?? `${region! + 1}` }]}
             width={size.width}
@@ -121,7 +122,7 @@ export function PhotoView(props: Props) {
                     onBlur={() => setRegion(null)}
                     onClick={() => each.phrases[0] && setSentence(each.phrases[0].text)}
                   >
-                    {size && <Crop picture={upload?.url ?? api.thumbnail(id)} photo={size} box={each.box} />}
+                    {isShown && <Crop picture={upload?.url ?? api.thumbnail(id)} photo={size} box={each.box} />}
                     {each.phrases[0] && <span class="words">{each.phrases[0].text}</span>}
                   </button>
                 </li>
@@ -188,6 +189,8 @@ interface Size {
   width: number;
   height: number;
   url?: string; // of a file of the user
+  isOriginalShown?: boolean; // browsers show its file
+  isUnknown?: boolean; // the browser cannot show it
 }
 
 /** The size and the address of a file of the user. */
@@ -198,6 +201,7 @@ function useUpload(file: File | undefined): Size | null {
     const url = URL.createObjectURL(file);
     const image = new Image();
     image.onload = () => setSize({ width: image.naturalWidth, height: image.naturalHeight, url });
+    image.onerror = () => setSize({ width: 3, height: 2, url, isUnknown: true });
     image.src = url;
     return () => URL.revokeObjectURL(url);
   }, [file]);
@@ -205,6 +209,8 @@ function useUpload(file: File | undefined): Size | null {
 }
 
 const ZOOM = 2.5;
+// The formats that all browsers show; others are zoomed as JPEG.
+const SHOWN = /\.(jpe?g|png|webp|gif|avif|bmp)$/i;
 
 function Picture(props: { id: string; details: Size | null; alt: string; children: preact.ComponentChildren }) {
   const { id, details } = props;
@@ -238,7 +244,7 @@ function Picture(props: { id: string; details: Size | null; alt: string; childre
             <img
               key={id}
               class={`picture${is === "there" ? " is-there" : ""}`}
-              src={details.url ?? (zoom ? api.original(id) : api.image(id))}
+              src={details.url ?? (zoom && details.isOriginalShown ? api.original(id) : api.image(id))}
               alt={props.alt}
               onLoad={() => setState({ id, is: "there" })}
               onError={() => setState({ id, is: "broken" })}
@@ -247,7 +253,13 @@ function Picture(props: { id: string; details: Size | null; alt: string; childre
         )}
         {props.children}
         </div>
-        {is === "broken" && <figcaption>The file itself cannot be read any more; this is its thumbnail.</figcaption>}
+        {is === "broken" && (
+          <figcaption>
+            {details?.isUnknown
+              ? "Your browser cannot show this kind of photo; deixis can read it."
+              : "The file itself cannot be read any more; this is its thumbnail."}
+          </figcaption>
+        )}
       </figure>
     </div>
   );

@@ -222,4 +222,5 @@ def _open_checked(
         MemoryError,
         OverflowError,
     ) as error:
-        raise PhotoError(path, f"cannot be read ({' '.join(str(error).split()) or type(error).__name__})") from error
+        reason = " ".join(str(error).split()).partition(". ")[0]  # without advice to programmers
+        raise PhotoError(path, f"cannot be read ({reason or type(error).__name__})") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -82,6 +83,7 @@ def open_video_frame(path: Path) -> Image.Image:
     if is_remote(path) or not can_read_videos():
         needed = "a file on this machine" if is_remote(path) else "OpenCV: pip install 'deixis[video]'"
         raise PhotoError(path, f"a video, which needs {needed}")
+    os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # a damaged file is reported here, not by FFmpeg
     import cv2
 
     capture = cv2.VideoCapture(str(path))
