@@ -66,7 +66,8 @@ def test_a_video_is_shown_by_a_frame_after_its_beginning(tmp_path: Path) -> None
 def test_a_damaged_video_is_reported_once(tmp_path: Path) -> None:
     pytest.importorskip("cv2")
     (tmp_path / "b.mp4").write_bytes(b"no video")
-    code = "import sys; from pathlib import Path; from deixis.data.images import open_photo; from deixis.errors import PhotoError\n"
+    code = "import sys; from pathlib import Path\n"
+    code += "from deixis.data.images import open_photo; from deixis.errors import PhotoError\n"
     code += "try: open_photo(Path(sys.argv[1]))\nexcept PhotoError: pass"
     done = subprocess.run([sys.executable, "-c", code, tmp_path / "b.mp4"], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "")
