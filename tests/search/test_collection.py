@@ -167,7 +167,7 @@ def test_pages_contain_every_photo_once(photos: PhotoCollection) -> None:
 def test_unknown_words_find_nothing_whatever_the_probabilities(
     photos: PhotoCollection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Calibration, "is_hit", lambda _, logits, photos: np.ones(len(logits), dtype=bool))
+    monkeypatch.setattr(Calibration, "is_hit", lambda _, logits, *others: np.ones(len(logits), dtype=bool))
     assert len(photos.search("a cat", top=14)) == 14
     assert photos.search("a qwertyuiop") == []
     assert photos.search("a cat +qwertyuiop") == []
