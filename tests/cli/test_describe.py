@@ -54,3 +54,15 @@ def test_errors_are_one_line_and_name_the_argument(
     monkeypatch.chdir(tmp_path)
     Path("empty.txt").write_text("\n \n")
     assert name in command.error("describe", *arguments)
+
+
+def test_long_phrases_say_more_about_a_region(command: Command) -> None:
+    dog = ("describe", DOGS, "--region", "187,268,309,445", "--top", 3)
+    (region,) = command.json(*dog, "--long")["regions"]
+    assert len(region["phrases"]) == 3
+    assert all(len(phrase["text"].split()) >= 4 for phrase in region["phrases"])
+    assert any("dog" in phrase["text"] for phrase in region["phrases"])
+    assert all(0 < phrase["score"] < 1 for phrase in region["phrases"])
+    (short,) = command.json(*dog)["regions"]
+    assert {phrase["text"] for phrase in short["phrases"]}.isdisjoint(phrase["text"] for phrase in region["phrases"])
+    assert "--long" in command.error(*dog, "--long", "--bank", "phrases.txt")

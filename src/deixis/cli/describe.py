@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from deixis.cli.output import Json, note, print_json, working
+from deixis.errors import DeixisError
 
 
 def describe(
@@ -21,6 +22,9 @@ def describe(
         Path | None,
         typer.Option(metavar="FILE", help="Draw the regions and phrases, and write the picture to FILE."),
     ] = None,
+    long: Annotated[
+        bool, typer.Option("--long", help="Use long phrases, such as 'a man in a red hat', instead of short ones.")
+    ] = False,
     bank: Annotated[
         Path | None,
         typer.Option(
@@ -40,6 +44,8 @@ def describe(
     from deixis.models.pipeline import load
     from deixis.pictures.grounded import check_picture_name, save_picture
 
+    if long and bank is not None:
+        raise DeixisError("--long: has phrases of its own; leave out --bank")
     box = None if region is None else parse_region(region)
     if picture is not None:
         check_picture_name(picture)
@@ -48,6 +54,7 @@ def describe(
         pipeline = load(model)
         pipeline.require("describe")
         describer = pipeline.describer if bank is None else pipeline.describer.with_phrases(bank)
+        describer = describer.with_long_phrases() if long else describer
         found = describer.describe(opened, box, top=top, regions=regions)
     if picture is not None:
         save_picture(draw_descriptions(opened, found), picture)

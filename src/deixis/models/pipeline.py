@@ -590,6 +590,7 @@ def describe(
     *,
     top: int = 5,
     regions: int = 10,
+    long: bool = False,
     model: str | PathLike[str] = "describer",
     bank: str | PathLike[str] | None = None,
 ) -> list[RegionDescription]:
@@ -605,6 +606,8 @@ def describe(
         Maximum number of phrases per region.
     regions
         Maximum number of regions, if `region` is not given.
+    long
+        Use long phrases, such as "a man in a red hat", instead of short ones.
     model
         A name that ``deixis models`` lists, or the directory of a model.
     bank
@@ -625,13 +628,22 @@ def describe(
     """
     pipeline = _opened(check_path(model, "model"))
     pipeline.require("describe")
+    if long and bank is not None:
+        raise DeixisError("give one of long and bank")
     describer = pipeline.describer if bank is None else _with_phrases(pipeline, check_path(bank, "bank"))
+    if long:
+        describer = _with_long_phrases(pipeline)
     return describer.describe(photo, region, top=top, regions=regions)
 
 
 @lru_cache(maxsize=2)
 def _with_phrases(pipeline: Pipeline, bank: str) -> Describer:
     return pipeline.describer.with_phrases(bank)
+
+
+@lru_cache(maxsize=2)
+def _with_long_phrases(pipeline: Pipeline) -> Describer:
+    return pipeline.describer.with_long_phrases()
 
 
 @contextmanager

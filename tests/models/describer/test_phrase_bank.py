@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from deixis.data.records import Box, Caption, Chain, Mention, Photo
 from deixis.errors import DeixisError
-from deixis.models.describer.phrase_bank import PhraseBank
+from deixis.language.sentence import Sentence
+from deixis.models.describer.phrase_bank import PhraseBank, long_phrases
 
 
 def photo(name: str, text: str, *mentions: Mention, boxes: tuple[Box, ...] = ()) -> Photo:
@@ -103,3 +104,26 @@ def test_a_bank_needs_phrases_and_as_many_counts() -> None:
         PhraseBank((), ())
     with pytest.raises(DeixisError, match="counts"):
         PhraseBank(("a dog",), (0,))
+
+
+@pytest.mark.parametrize(
+    ("text", "phrases"),
+    [
+        ("A man in a red hat holds a guitar.", ["a man in a red hat"]),
+        ("A dog running through the grass with a stick.", ["a dog running through the grass with a stick"]),
+        ("A man in a red hat and a woman sit on a bench.", ["a man in a red hat"]),  # without the list of both
+        ("A man and a woman run.", []),
+        ("One in a red shirt jumps.", []),  # no thing
+        ("A brown dog runs.", []),
+    ],
+)
+def test_long_phrases_have_a_prepositional_phrase_or_a_clause(text: str, phrases: list[str]) -> None:
+    assert long_phrases(Sentence(text)) == phrases
+
+
+def test_long_phrases_are_counted_once_for_each_photo() -> None:
+    red = Caption.from_text("A man in a red hat holds a guitar."), Caption.from_text("A man in a red hat holds a dog.")
+    photos = [Photo("1", red), Photo("2", red[:1]), Photo("3", (Caption.from_text("A dog on a leash barks."),))]
+    assert PhraseBank.long_from_photos(photos) == PhraseBank(("a man in a red hat",), (2,))
+    with pytest.raises(DeixisError, match="long"):
+        PhraseBank.long_from_photos(photos[:1])

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 DESCRIBER = "describer"
 """Name of the shipped describer, and of the part of a saved model that holds phrases and settings."""
 
+LONG_PHRASES = Path(__file__).parent / "long_phrases"
+"""The shipped long phrases, made by scripts/make_long_phrases.py."""
+
 _SAME_PHRASE = 0.999
 """Phrases at least this similar have the same meaning."""
 
@@ -136,6 +139,15 @@ class Describer:
         """The same with the phrases of a file that `PhraseBank.read` takes."""
         return Describer(self.pipeline, PhraseBank.read(bank), self.settings)
 
+    def with_long_phrases(self) -> Describer:
+        """The same with the shipped long phrases, such as "a man in a red hat holding a guitar" (HM-LSTM, Figure 6).
+
+        Their settings are those of the shipped describer; other models keep their own.
+        """
+        bank, settings = _long_phrases()
+        own = self.pipeline.describer_part is not None
+        return Describer(self.pipeline, bank, settings if own else self.settings)
+
     def to_artifact(self) -> Artifact:
         """Part of a saved model, from which `of` makes this describer again."""
         phrases = dict(zip(self.bank.phrases, self.bank.counts, strict=True))
@@ -230,6 +242,11 @@ def description_from_artifact(artifact: Artifact) -> tuple[PhraseBank, Descripti
 @lru_cache(maxsize=1)
 def _shipped_description() -> tuple[PhraseBank, DescriptionSettings]:
     return description_from_artifact(read_artifact(SHIPPED / DESCRIBER / DESCRIBER))
+
+
+@lru_cache(maxsize=1)
+def _long_phrases() -> tuple[PhraseBank, DescriptionSettings]:
+    return description_from_artifact(read_artifact(LONG_PHRASES))
 
 
 def draw_descriptions(photo: Image.Image, regions: Sequence[RegionDescription], *, top: int = 3) -> Image.Image:

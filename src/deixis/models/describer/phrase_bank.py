@@ -15,7 +15,7 @@ import numpy as np
 from deixis.arrays import Floats
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
-from deixis.language.sentence import Sentence
+from deixis.language.sentence import Sentence, parse_sentences
 from deixis.tokens import words
 
 MAX_WORDS = 6
@@ -29,6 +29,12 @@ FUNCTION_WORDS = frozenset(
     )
 )
 """Words that do not change the meaning of a phrase ("a dog", "the dog") and mean nothing alone."""
+
+LONG_WORDS = (4, 14)
+"""Fewest and most words of a long phrase."""
+
+LONG_MIN_COUNT = 2
+"""Number of photos that a long phrase must be said of."""
 
 _MAX_BYTES = 64 << 20
 """Maximum size of a list, uncompressed: a small compressed file may expand to any size."""
@@ -75,6 +81,22 @@ class PhraseBank:
         return cls(*zip(*kept, strict=True))
 
     @classmethod
+    def long_from_photos(cls, photos: Iterable[Photo], *, min_count: int = LONG_MIN_COUNT) -> PhraseBank:
+        """Count the noun phrases with a prepositional phrase or a clause: "a man in a red hat", "a dog with a stick".
+
+        Captions are parsed. Counts are numbers of photos, so that no phrase is the words of one person.
+        """
+        counted: Counter[str] = Counter()
+        for photo in photos:
+            sentences = [Sentence.from_caption(caption) for caption in photo.sentences]
+            parse_sentences(sentences)
+            counted.update({phrase for sentence in sentences for phrase in long_phrases(sentence)})
+        kept = [(phrase, count) for phrase, count in counted.most_common() if count >= min_count]
+        if not kept:
+            raise DeixisError(f"no long noun phrase occurs in {min_count} of these photos")
+        return cls(*zip(*kept, strict=True))
+
+    @classmethod
     def read(cls, path: str | PathLike[str]) -> PhraseBank:
         """Read a list: one phrase per line, optionally with its count after a tab.
 
@@ -93,6 +115,30 @@ class PhraseBank:
         if not counted:
             raise DeixisError(f"{file}: holds no phrase; give one per line")
         return cls(tuple(counted), tuple(counted.values()))
+
+
+def long_phrases(sentence: Sentence) -> list[str]:
+    """The noun phrases of a sentence that begin with a visible thing and say more about it.
+
+    Examples
+    --------
+    >>> long_phrases(Sentence("A man in a red hat and a woman sit on something soft."))
+    ['a man in a red hat']
+    """
+    first = {phrase.start: phrase for phrase in sentence.phrases}
+    found = []
+    for phrase in sentence.nested_phrases:
+        head = first[phrase.start]
+        text, start = _normalized(phrase.text), _normalized(head.text)
+        if phrase.end == head.end or not LONG_WORDS[0] <= len(text.split()) <= LONG_WORDS[1]:
+            continue
+        if any(child.label == "CC" for child in phrase.node.children):  # lists several things
+            continue
+        follows = sentence.tags[head.end]
+        names_thing = not FUNCTION_WORDS.issuperset(start.split())
+        if names_thing and (follows in ("IN", "TO") or follows.startswith("VB")):
+            found.append(text)
+    return found
 
 
 def _phrases_of(photo: Photo) -> Iterator[str]:
