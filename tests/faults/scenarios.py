@@ -174,7 +174,7 @@ class Annotating:
         project.close()
 
     def inspect(self, folder: Path) -> Any:
-        project = open_project(folder / "out" / "project")
+        project = open_project(folder / "out" / "project", checked=True)
         found: dict[str, Any] = {}
         with project.database.reading() as connection:
             for number in range(3):
@@ -222,7 +222,7 @@ class BackingUp(Exporting):
     def inspect(self, folder: Path) -> Any:
         if not (folder / "out" / "backup").exists():
             return None
-        project = open_project(folder / "out" / "backup")
+        project = open_project(folder / "out" / "backup", checked=True)
         with project.database.reading() as connection:
             kept = [project.snapshots.read(connection, f"dog{number}") for number in range(3)]
         project.close()

@@ -12,9 +12,6 @@ from tests.faults.conftest import SEED, FaultRunner
 
 TRIALS = 16
 CHECKED = ("importing", "extracting", "training", "indexing", "annotating", "backing up")
-# SQLite notices only damage to its structure. Vectors, regions and thumbnails of an index have checksums of their own
-# (tests/search/index/test_sqlite.py); paths and dates of photos, and annotations, have none.
-UNCHECKED_FILES = (".sqlite", ".sqlite-wal", ".sqlite-shm")
 
 
 def damage(content: bytes, how: str, rng: random.Random) -> bytes:
@@ -45,8 +42,7 @@ def test_damage_is_reported_in_one_line_or_has_no_effect(
         outcome = runner.inspect(scenario, folder)
         where = f"seed {SEED}, {how} in {path.relative_to(folder)}"
         reported = outcome.error is not None or (isinstance(outcome.state, dict) and outcome.state.get("problems"))
-        unchecked = path.name.endswith(UNCHECKED_FILES)
-        assert reported or outcome.state == expected or unchecked, where
+        assert reported or outcome.state == expected, where
         if outcome.error:
             assert str(folder) in outcome.error, f"{where}: {outcome.error}"
         shutil.rmtree(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -15,6 +16,7 @@ from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError,
 from deixis.annotate import schema
 from deixis.annotate.schema import properties
 from deixis.errors import DeixisError, UnavailableError
+from deixis.storage.row_checks import find_damaged_rows, is_protected, protect_tables, register_checks
 from deixis.storage.sql import (
     BEGIN_WRITE,
     SQLITE_PRAGMAS,
@@ -89,7 +91,32 @@ class Database:
                 raise DeixisError(f"{self.name}: the database already holds a project")
             schema.metadata.create_all(connection)
             write_property(connection, "format", schema.FORMAT)
+            self._protect(connection)
             write_property(connection, "version", str(schema.VERSION))
+
+    def _protect(self, connection: Connection) -> None:
+        raw = connection.connection.driver_connection
+        if self.is_sqlite and raw is not None:
+            protect_tables(raw, schema.PROTECTED)
+
+    def check_rows(self) -> None:
+        """Read all rows that figures and exports are made of, and refuse a database in which they are damaged."""
+        if not self.is_sqlite:
+            return  # PostgreSQL has checksums of its own
+        with self.reading() as connection:
+            for problem in self.damaged_rows(connection):
+                raise DeixisError(f"{self.name}: {_damaged(problem)}")
+
+    def damaged_rows(self, connection: Connection) -> Iterator[str]:
+        """Yield one line for each damaged row; a project of an older version has no checksums before it is changed."""
+        raw = connection.connection.driver_connection
+        if raw is None or not is_protected(raw):
+            return
+        try:
+            for table in schema.PROTECTED:
+                yield from find_damaged_rows(raw, table)
+        except sqlite3.Error as error:
+            yield first_line(error)
 
     def check_version(self) -> None:
         """Refuse a database without a project or of a later version; upgrade one of an earlier version."""
@@ -101,6 +128,7 @@ class Database:
             with self.writing() as connection:
                 schema.metadata.create_all(connection)
                 _add_missing_columns(connection)
+                self._protect(connection)
                 is_version = properties.c.key == "version"
                 connection.execute(update(properties).where(is_version).values(value=str(schema.VERSION)))
         elif version != str(schema.VERSION):
@@ -108,6 +136,16 @@ class Database:
                 f"{self.name}: the database has schema version {version}, this deixis supports {schema.VERSION}; "
                 "install a newer version of deixis"
             )
+        if self.is_sqlite and not is_immutable(Path(self.url.database or "")):
+            self._protect_older()
+
+    def _protect_older(self) -> None:
+        with self.reading() as connection:
+            raw = connection.connection.driver_connection
+            if raw is None or is_protected(raw):
+                return
+        with self.writing() as connection:
+            self._protect(connection)
 
     def forget_log(self) -> None:
         """Empty the write-ahead log of SQLite, which still has what was deleted, unless others are reading it."""
@@ -185,6 +223,7 @@ def _make_engine(url: URL, is_sqlite: bool) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, record: Any) -> None:
+        register_checks(connection)
         # Overwrites what is deleted, such as names that `forget` deletes.
         for pragma in (
             "foreign_keys = ON",
@@ -225,7 +264,11 @@ def translate_error(error: DBAPIError, prefix: str = "") -> DeixisError:
     return kind(prefix + _explain(error.orig or error))
 
 
+def _damaged(problem: str) -> str:
+    return f"damaged ({problem}); restore a backup made by deixis annotate backup"
+
+
 def _explain(error: BaseException) -> str:
     if is_corruption(error):
-        return f"damaged ({first_line(error)}); restore a backup made by deixis annotate backup"
+        return _damaged(first_line(error))
     return explain_sql_error(error) or first_line(error)

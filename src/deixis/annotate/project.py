@@ -87,14 +87,16 @@ def make_project(
     return open_project(folder)
 
 
-def open_project(folder: Path) -> Project:
-    """Open a project; `open_for_work` also applies edited settings."""
+def open_project(folder: Path, *, checked: bool = False) -> Project:
+    """Open a project, with `checked` after reading all its rows; `open_for_work` also applies edited settings."""
     about = _read_about(folder)
     for name in (SQLITE_FILE, f"{SQLITE_FILE}-wal", f"{SQLITE_FILE}-shm", PROJECT_FILE):
         if (folder / name).exists():
             make_private(folder / name)  # older versions let everybody read password hashes
     database = Database(about.get("database") or _sqlite_url(folder))
     database.check_version()
+    if checked:
+        database.check_rows()
     project = Project(folder, database, read_settings(folder / SETTINGS_FILE), *_read_image_folders(about))
     read_webhooks(project)
     return project
@@ -206,6 +208,9 @@ def find_damage(folder: Path) -> Iterator[str]:
     try:
         with project.database.reading() as connection:
             if project.database.is_sqlite:
+                yield from (
+                    f"{project.database.name}: damaged ({line})" for line in project.database.damaged_rows(connection)
+                )
                 for (line,) in connection.exec_driver_sql("PRAGMA integrity_check"):
                     if line != "ok":
                         yield f"{project.database.name}: damaged ({' '.join(line.split())})"
@@ -250,9 +255,9 @@ def write_link(project: Project, link: str) -> None:
         write_property(connection, "link", link)
 
 
-def open_for_work(folder: Path) -> Project:
+def open_for_work(folder: Path, *, checked: bool = False) -> Project:
     """Open a project; apply edited settings and complete the work of an interrupted process."""
-    project = open_project(folder)
+    project = open_project(folder, checked=checked)
     apply_settings(project)
     requeue_suspended(project)
     return project

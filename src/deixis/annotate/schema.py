@@ -254,6 +254,12 @@ messages = Table(  # messages of webhooks that were not delivered yet
 )
 
 
+PROTECTED = tuple(
+    table.name
+    for table in (properties, photos, workers, events, remarks, known_questions, checks, qualifications, assignments)
+)
+"""Tables whose rows have checksums in SQLite. The others are derived from these, or short-lived."""
+
 _WORKER = bindparam("p_worker", type_=String)
 _TASK = bindparam("p_task", type_=String)
 _PHOTO = bindparam("p_photo", type_=String)

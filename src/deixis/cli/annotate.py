@@ -45,10 +45,11 @@ _MAX_LISTED = 5
 
 
 @contextmanager
-def _open(folder: Path) -> Iterator[Project]:
+def _open(folder: Path, *, checked: bool = True) -> Iterator[Project]:
+    """Open a project, by default after a check of all rows: figures are never made of damaged ones."""
     from deixis.annotate.project import open_for_work
 
-    project = open_for_work(folder)
+    project = open_for_work(folder, checked=checked)
     try:
         yield project
     finally:
@@ -342,7 +343,7 @@ def serve(
     from deixis.web.address import ServerAddress
     from deixis.web.server import leave
 
-    with _open(project) as opened:
+    with _open(project, checked=False) as opened:
         address = ServerAddress(host, port)
         oidc = OidcSettings(oidc_issuer, oidc_client, environ.get("DEIXIS_OIDC_SECRET", "")) if oidc_issuer else None
 

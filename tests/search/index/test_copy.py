@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
-import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -19,6 +18,7 @@ from deixis.errors import DeixisError
 from deixis.search.index import PhotoIndex, copy, copy_index, update_index
 from deixis.search.index.base import IndexPath
 from deixis.search.index.photo_index import open_writer
+from deixis.search.index.sqlite import crc_of
 from deixis.storage.sql import is_postgres
 from tests.search.index.conftest import new_schema
 from tests.search.index.fakes import DIMENSION, ColourEncoder, photo, photos, rows_of
@@ -86,7 +86,7 @@ def test_photos_that_differ_are_copied_again(places: tuple[IndexPath, IndexPath]
         writer.begin()
         key = "photo" if harm.startswith("thumbnails") else "id"
         if not is_postgres(into):
-            harm = harm.replace("jpeg = ?", f"jpeg = ?, crc = {zlib.crc32(bytes(32))}")
+            harm = harm.replace("jpeg = ?", f"jpeg = ?, crc = {crc_of(3, bytes(32))}")
         writer.connection.execute(f"UPDATE {harm} WHERE {key} = 3", (bytes(32),))
         writer.commit()
     report = copy_index(source, into)

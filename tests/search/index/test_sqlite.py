@@ -17,6 +17,7 @@ from deixis.search.index import IndexInfo, PhotoIndex, update_index
 from deixis.search.index import sqlite as database
 from deixis.search.index.base import DamagedIndexError
 from deixis.search.index.sqlite import connect_writer, create_database, open_for_reading
+from deixis.storage.row_checks import register_checks
 from tests.search.index.fakes import DIMENSION, ColourEncoder, photos
 
 MODEL = IndexInfo("", "f", 4, 4)
@@ -52,6 +53,7 @@ def shorten_a_vector(path: Path) -> None:
 
 def say_another_version(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
+        register_checks(connection)
         connection.execute("UPDATE about SET value = '99' WHERE key = 'version'")
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import signal
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -41,7 +43,7 @@ from deixis.annotate.web.token_routes import add_token_routes
 from deixis.annotate.web.work_routes import add_work_routes
 from deixis.annotate.webhooks import read_webhooks, send_due_messages
 from deixis.annotate.workforce import EXTERNAL_PAGE
-from deixis.errors import DeixisError
+from deixis.errors import DeixisError, UnavailableError
 from deixis.web.address import ServerAddress, listen, open_in_browser
 from deixis.web.executor import BoundedExecutor
 from deixis.web.pages import add_error_handlers, add_page
@@ -108,7 +110,8 @@ def make_app(
         context = replace(context, oidc=oidc.label)
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        threading.Thread(target=_check_rows, args=(project, app.state.damage), daemon=True).start()
         background = [asyncio.create_task(_maintain(context)), asyncio.create_task(_send_messages(context))]
         yield
         for task in background:
@@ -126,6 +129,7 @@ def make_app(
         redoc_url=None,
         lifespan=lifespan,
     )
+    app.state.damage = list[DeixisError]()
     routes = APIRouter(responses=errors(400, 403, 413, 421, 422, 500, 503))
     # Routes are tried in this order: the busiest first.
     for add_routes in (
@@ -266,6 +270,19 @@ def serve_project(
         )
     finally:
         listening.close()
+    if app.state.damage:
+        raise app.state.damage[0]
+
+
+def _check_rows(project: Project, damage: list[DeixisError]) -> None:
+    """Check all rows beside the work, and end the server if any are damaged."""
+    try:
+        project.database.check_rows()
+    except UnavailableError:  # the database is gone, which requests report
+        pass
+    except DeixisError as error:
+        damage.append(error)
+        signal.raise_signal(signal.SIGINT)
 
 
 def check_url(url: str) -> str:

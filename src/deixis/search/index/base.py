@@ -26,7 +26,7 @@ StoredRegions = dict[int, tuple[Floats, NDArray[np.float16]]]
 """Boxes (n, 4) and vectors (n, region_dimension) of the regions of photos, by photo number."""
 
 FORMAT = "deixis-index"
-VERSION = "3"
+VERSION = "4"
 ROOTS = "roots"
 
 
@@ -250,7 +250,7 @@ class Connection(Protocol):
 
 def write_entry(connection: Connection, key: str, value: str) -> None:
     """Store an entry of the description of an index, or replace it."""
-    statement = "INSERT INTO about VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+    statement = "INSERT INTO about (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
     connection.execute(statement, (key, value))
 
 

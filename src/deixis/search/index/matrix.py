@@ -177,11 +177,16 @@ def load_matrix(folder: Path, connection: sqlite3.Connection, previous: VectorMa
     """Load the matrix as of now; what `previous` holds is not read again."""
     with read_transaction(connection):
         start = _start(folder, connection, previous)
-        waiting = connection.execute("SELECT count(*) FROM photos WHERE id > ?", (start.last_id,)).fetchone()[0]
+        waiting = connection.execute("SELECT count(*) FROM main.photos WHERE id > ?", (start.last_id,)).fetchone()[0]
     is_damaged = start.cached is None and waiting > 0 and (folder / FOLDER / MANIFEST).exists()
     updated = (waiting >= _WORTH_CACHING or is_damaged) and update_cache(folder, connection)
     with read_transaction(connection):
-        return _extend(folder, connection, _start(folder, connection, None if updated else start))
+        matrix = _extend(folder, connection, _start(folder, connection, None if updated else start))
+        (photos,) = connection.execute("SELECT number FROM totals WHERE name = 'photos'").fetchone() or (0,)
+        if matrix.is_present.sum() != photos:
+            problem = f"it has vectors of {matrix.is_present.sum():,} photos instead of {photos:,}"
+            raise damaged_index(problem, str(folder / DATABASE), folder)
+        return matrix
 
 
 def _start(folder: Path, connection: sqlite3.Connection, previous: VectorMatrix | None) -> VectorMatrix:
@@ -240,7 +245,7 @@ def _encode_rows(photos: list[Any], path: Path, info: IndexInfo, basis: Basis) -
     for number, whole, crc, boxes, regions, regions_crc in photos:
         if len(whole) != 4 * info.dimension or len(regions or b"") % region_bytes:
             raise damaged_index(f"the vectors of photo {number} have a wrong length", str(path), path.parent)
-        if crc_of(whole) != crc or (regions is not None and crc_of(boxes, regions) != regions_crc):
+        if crc_of(number, whole) != crc or (regions is not None and crc_of(number, boxes, regions) != regions_crc):
             problem = f"the vectors of photo {number} do not match their checksum"
             raise damaged_index(problem, str(path), path.parent)
     counts = [len(regions or b"") // region_bytes for *_, regions, _ in photos]
@@ -257,7 +262,7 @@ def _encode_rows(photos: list[Any], path: Path, info: IndexInfo, basis: Basis) -
 
 def photos_with_regions(connection: sqlite3.Connection) -> list[int]:
     """Return the numbers of the photos that have regions."""
-    return [row[0] for row in connection.execute("SELECT id FROM photos WHERE regions > 0 ORDER BY id")]
+    return [row[0] for row in connection.execute("SELECT id FROM main.photos WHERE regions > 0 ORDER BY id")]
 
 
 def fit_index_basis(connection: sqlite3.Connection, numbers: list[int], dimension: int) -> Basis:
@@ -359,8 +364,8 @@ def open_cache(folder: Path, connection: sqlite3.Connection, info: IndexInfo) ->
 
 def _is_complete(cached: CachedMatrix, connection: sqlite3.Connection) -> bool:
     """Return whether the cache has all photos of the database up to its last, and those removed since."""
-    (photos,) = connection.execute("SELECT count(*) FROM photos").fetchone()
-    (later,) = connection.execute("SELECT count(*) FROM photos WHERE id > ?", (cached.last_id,)).fetchone()
+    (photos,) = connection.execute("SELECT count(*) FROM main.photos").fetchone()
+    (later,) = connection.execute("SELECT count(*) FROM main.photos WHERE id > ?", (cached.last_id,)).fetchone()
     (removed,) = connection.execute(
         "SELECT count(*) FROM removed WHERE number > ? AND photo <= ?", (cached.manifest.removed, cached.last_id)
     ).fetchone()
@@ -406,7 +411,8 @@ class _CacheWriter:
     def _is_outdated(self, cached: CachedMatrix, with_regions: int) -> bool:
         """Return whether too many photos were removed, or the basis was fitted to too few."""
         manifest = cached.manifest
-        (present,) = self.connection.execute("SELECT count(*) FROM photos WHERE id <= ?", (cached.last_id,)).fetchone()
+        query = "SELECT count(*) FROM main.photos WHERE id <= ?"
+        (present,) = self.connection.execute(query, (cached.last_id,)).fetchone()
         poorly_fitted = manifest.fitted < _ENOUGH_FOR_BASIS and with_regions > 2 * manifest.fitted
         return manifest.rows - present > _MAX_REMOVED_SHARE * manifest.rows or poorly_fitted
 

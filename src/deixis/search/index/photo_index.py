@@ -251,6 +251,7 @@ def find_damage(folder: Path) -> Iterator[str]:
             for (line,) in connection.execute("PRAGMA integrity_check"):
                 if line != "ok":
                     yield f"{path}: damaged ({' '.join(line.split())})"
+            yield from (f"{path}: damaged ({line})" for line in connection.damaged_rows())
             info = read_info(connection, path)
             after = 0
             while photos := records.photos_after(connection, after, _PHOTOS_PER_CHECK):
@@ -383,7 +384,15 @@ class FolderSnapshot(IndexSnapshot):
 
     def photos(self, numbers: Iterable[int]) -> dict[int, IndexedPhoto]:
         with self._reader.reading() as connection:
-            return records.photos_by_id(connection, numbers)
+            wanted = list(numbers)
+            found = records.photos_by_id(connection, wanted)
+            if len(found) < len(wanted):
+                removed = {photo for (photo,) in connection.execute("SELECT photo FROM removed")}
+                known = self._matrix.ids[self._matrix.is_present]
+                lost = [number for number in set(wanted) - found.keys() - removed if number in known]
+                if lost:
+                    raise sqlite3.DatabaseError(f"photo {lost[0]} is missing")
+            return found
 
     def photo_at(self, path: Path) -> IndexedPhoto | None:
         with self._reader.reading() as connection:
@@ -414,6 +423,7 @@ class FolderSnapshot(IndexSnapshot):
 
     def folders_and_months(self) -> tuple[dict[Path, int], dict[str, int]]:
         with self._reader.reading() as connection:
+            connection.check_rows()
             return records.count_by_folder(connection), records.count_by_month(connection)
 
     def _selected(self, photo_filter: PhotoFilter | None) -> NDArray[np.bool_]:
@@ -421,7 +431,8 @@ class FolderSnapshot(IndexSnapshot):
         if not photo_filter:
             return self._matrix.is_present
         with self._reader.reading() as connection:
-            numbers = records.filtered_numbers(connection, photo_filter)
+            connection.check_rows()
+            numbers = records.filtered_numbers(connection, photo_filter, table="main.photos")
         return self._matrix.is_present & np.isin(self._matrix.ids, numbers)
 
 

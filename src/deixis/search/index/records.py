@@ -163,10 +163,10 @@ def photos_below(connection: Connection, root: Path) -> Iterator[IndexedPhoto]:
         yield photo
 
 
-def filtered_numbers(connection: Connection, photo_filter: PhotoFilter) -> NDArray[np.int64]:
+def filtered_numbers(connection: Connection, photo_filter: PhotoFilter, table: str = "photos") -> NDArray[np.int64]:
     """Return the numbers of the photos that pass a filter, ascending."""
     condition, values = filter_condition(connection, photo_filter)
-    rows = connection.execute(f"SELECT p.id FROM photos p WHERE {condition} ORDER BY p.id", values)  # noqa: S608
+    rows = connection.execute(f"SELECT p.id FROM {table} p WHERE {condition} ORDER BY p.id", values)  # noqa: S608
     return np.fromiter((row[0] for row in rows), dtype=np.int64)
 
 

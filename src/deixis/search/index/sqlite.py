@@ -24,6 +24,7 @@ from deixis.search.index.photo_files import INDEX_MARKER
 from deixis.search.index.records import sql_list
 from deixis.search.places import place_option
 from deixis.storage.atomic import explain_os_errors, new_file
+from deixis.storage.row_checks import check_tables, checked_views, find_damaged_rows, protect_tables, register_checks
 from deixis.storage.sql import BEGIN_WRITE, SQLITE_PRAGMAS, explain_sql_error, is_immutable, sqlite_uri
 
 DATABASE = "index.sqlite"
@@ -52,7 +53,6 @@ CREATE TABLE photos (
     UNIQUE (folder, name)
 );
 CREATE INDEX photos_by_content ON photos (sha256);
-CREATE INDEX photos_by_date ON photos (taken);
 CREATE TABLE vectors (photo INTEGER PRIMARY KEY REFERENCES photos, whole BLOB NOT NULL, crc INTEGER NOT NULL);
 CREATE TABLE regions (
     photo INTEGER PRIMARY KEY REFERENCES photos, boxes BLOB NOT NULL, vectors BLOB NOT NULL, crc INTEGER NOT NULL
@@ -70,11 +70,16 @@ CREATE TABLE skipped (
 CREATE TABLE removed (number INTEGER PRIMARY KEY AUTOINCREMENT, photo INTEGER NOT NULL);
 """
 
+_CHECKED_TABLES = ("about", "folders", "photos", "skipped", "removed")
+"""Tables whose rows have checksums; the large ones have those of their own that are checked here."""
+
 _CONTENT_TABLES = ("about", "thumbnails", "regions", "vectors", "photos", "skipped", "removed", "folders")
 
 
 class SqliteConnection(sqlite3.Connection):
     """A `Connection` to the file of an index."""
+
+    _checked_version: int | None = None
 
     def pipeline(self) -> AbstractContextManager[object]:
         return nullcontext()
@@ -87,25 +92,39 @@ class SqliteConnection(sqlite3.Connection):
         whole = np.ascontiguousarray(encoded.whole, dtype="<f4").tobytes()
         boxes = np.ascontiguousarray(encoded.region_boxes, dtype="<f4").tobytes()
         regions = np.ascontiguousarray(encoded.region_vectors, dtype="<f2").tobytes()
-        self.execute("INSERT INTO vectors VALUES (?, ?, ?)", (number, whole, crc_of(whole)))
-        if boxes:
-            self.execute("INSERT INTO regions VALUES (?, ?, ?, ?)", (number, boxes, regions, crc_of(boxes, regions)))
-        if (jpeg := encoded.thumbnail) is not None:
-            self.execute("INSERT INTO thumbnails VALUES (?, ?, ?)", (number, jpeg, crc_of(jpeg)))
+        self._insert(number, whole, (boxes, regions) if boxes else None, encoded.thumbnail)
 
     def copy_encoded(self, number: int, source: int) -> None:
-        for table, columns in (
-            ("vectors", "whole, crc"),
-            ("regions", "boxes, vectors, crc"),
-            ("thumbnails", "jpeg, crc"),
-        ):
-            statement = f"INSERT INTO {table} SELECT ?, {columns} FROM {table} WHERE photo = ?"  # noqa: S608
-            self.execute(statement, (number, source))
+        whole, boxes, regions, jpeg = self.execute(
+            "SELECT whole, boxes, r.vectors, jpeg FROM vectors v LEFT JOIN regions r USING (photo) "
+            "LEFT JOIN thumbnails t USING (photo) WHERE v.photo = ?",
+            (source,),
+        ).fetchone()
+        self._insert(number, whole, (boxes, regions) if boxes else None, jpeg)
+
+    def _insert(self, number: int, whole: bytes, regions: tuple[bytes, bytes] | None, jpeg: bytes | None) -> None:
+        self.execute("INSERT INTO vectors VALUES (?, ?, ?)", (number, whole, crc_of(number, whole)))
+        if regions:
+            self.execute("INSERT INTO regions VALUES (?, ?, ?, ?)", (number, *regions, crc_of(number, *regions)))
+        if jpeg is not None:
+            self.execute("INSERT INTO thumbnails VALUES (?, ?, ?)", (number, jpeg, crc_of(number, jpeg)))
 
     def delete_encoded(self, number: int) -> None:
         for table in ("thumbnails", "regions", "vectors"):
             self.execute(f"DELETE FROM {table} WHERE photo = ?", (number,))  # noqa: S608
         self.execute("INSERT INTO removed (photo) VALUES (?)", (number,))
+
+    def check_rows(self) -> None:
+        """Read all rows about photos, once for each state of the index: a filter selects them by any column."""
+        (version,) = self.execute("PRAGMA data_version").fetchone()
+        if self._checked_version != version:
+            check_tables(self, ("photos", "folders"))
+            self._checked_version = version
+
+    def damaged_rows(self) -> Iterator[str]:
+        """Yield one line for each damaged row of the small tables."""
+        for table in _CHECKED_TABLES:
+            yield from find_damaged_rows(self, table)
 
     def whole_vector(self, number: int) -> Floats | None:
         row = self.execute("SELECT whole, crc FROM vectors WHERE photo = ?", (number,)).fetchone()
@@ -136,9 +155,9 @@ class SqliteConnection(sqlite3.Connection):
         return found
 
 
-def crc_of(*parts: bytes) -> int:
-    """Return the CRC-32 of some bytes, one after the other."""
-    total = 0
+def crc_of(number: int, *parts: bytes) -> int:
+    """Return the CRC-32 of the number of a photo and some bytes, one after the other."""
+    total = zlib.crc32(b"%d" % number)
     for part in parts:
         total = zlib.crc32(part, total)
     return total
@@ -146,7 +165,7 @@ def crc_of(*parts: bytes) -> int:
 
 def check_crc(number: int, expected: int, *parts: bytes) -> None:
     """Raise an error of SQLite, which has no checksums, if what it stores of a photo is not what was written."""
-    if crc_of(*parts) != expected:
+    if crc_of(number, *parts) != expected:
         raise sqlite3.DatabaseError(f"what it stores of photo {number} does not match its checksum")
 
 
@@ -158,7 +177,8 @@ def explain_errors(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         if reason := explain_sql_error(error):
             raise DeixisError(f"{path}: {reason}") from error
-        raise damaged_index(str(error), str(path), path.parent) from error
+        problem = "a row does not match its checksum" if "user-defined function" in str(error) else str(error)
+        raise damaged_index(problem, str(path), path.parent) from error
 
 
 def open_for_reading(folder: Path) -> SqliteConnection:
@@ -186,7 +206,9 @@ def _connect_read_only(path: Path, options: str) -> SqliteConnection:
         factory=SqliteConnection,
     )
     try:
-        read_info(connection, path)
+        read_info(connection, path)  # an index of another version has other tables
+        check_tables(connection, ("about",))
+        checked_views(connection, _CHECKED_TABLES)
     except BaseException:
         connection.close()
         raise
@@ -217,6 +239,7 @@ def _open_for_model(folder: Path, model: ModelInfo, rebuild: bool) -> SqliteConn
         with explain_errors(folder / DATABASE):
             if rebuild:
                 _clear_database(connection, model)
+            check_tables(connection, _CHECKED_TABLES)
             read_info(connection, folder / DATABASE).check_model(model.fingerprint, folder)
     except BaseException:
         connection.close()
@@ -231,6 +254,7 @@ def connect_writer(folder: Path) -> SqliteConnection:
         connection = sqlite3.connect(path, timeout=_TIMEOUT_S, isolation_level=None, factory=SqliteConnection)
         try:
             read_info(connection, path)
+            register_checks(connection)
             for pragma in SQLITE_PRAGMAS:
                 connection.execute(f"PRAGMA {pragma}")
         except BaseException:
@@ -249,6 +273,7 @@ def create_database(folder: Path, model: ModelInfo) -> None:
     with explain_errors(path), new_file(path, private=True) as partial, closing(sqlite3.connect(partial)) as connection:
         connection.execute("PRAGMA page_size = 16384")  # the regions of a photo take 20 kB
         connection.executescript(_SCHEMA)
+        protect_tables(connection, _CHECKED_TABLES)
         _write_info(connection, model)
         connection.commit()
 
@@ -271,7 +296,7 @@ def _clear_database(connection: sqlite3.Connection, model: ModelInfo) -> None:
 
 
 def _write_info(connection: sqlite3.Connection, model: ModelInfo) -> None:
-    connection.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", IndexInfo.new_entries(model).items())
+    connection.executemany("INSERT INTO about (key, value) VALUES (?, ?)", IndexInfo.new_entries(model).items())
 
 
 def read_info(connection: sqlite3.Connection, path: Path) -> IndexInfo:
