@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 from simulated_crowd import Kind, Truth, simulate_crowd
 
 from deixis import geometry
-from deixis.annotate.export import PROVENANCE_FILE, ChainBoxes, export_photo, export_project, merge_boxes
+from deixis.annotate.events import ProposedBoxes
+from deixis.annotate.export import (
+    PICTURES,
+    PROVENANCE_FILE,
+    ChainBoxes,
+    export_photo,
+    export_project,
+    merge_boxes,
+    model_boxes,
+)
+from deixis.annotate.help.proposals import add_proposals
 from deixis.annotate.material import prepare_photo
-from deixis.annotate.project import Project, add_photos
+from deixis.annotate.project import Project, add_photos, make_project
 from deixis.annotate.settings import Settings
 from deixis.annotate.transactions import PhotoSnapshot
 from deixis.annotate.workflow import XYXY, Answer
@@ -23,8 +36,9 @@ from deixis.data.dataset import Dataset
 from deixis.data.imports import CaptionFile, import_dataset
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
+from deixis.pictures.annotations import draw_annotations
 from tests.annotate.conftest import MakeProject
-from tests.annotate.fakes import EventLog, gold, photo
+from tests.annotate.fakes import BOX, EventLog, answer, gold, people, photo, snapshot
 from tests.annotate.test_linking import DOGS, HIM, MAN, SURE, log_with, proposed_boxes
 
 PERFECT = Kind("perfect", error_rate=0.0, box_noise=0.0)
@@ -217,3 +231,25 @@ def test_boxes_are_attributed_with_the_verdict_of_workers() -> None:
     assert [(each["said"], each["probability"]) for each in found["judged"]] == [("bad", 0.8), ("good", 0.7)]
     assert found["not_shown"] == 1
     assert chain["drawn"] == [{"box": [60, 10, 90, 60], "worker": "m", "proposed_by": "grounder"}]
+
+
+def test_pictures_show_which_boxes_are_a_models(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    Image.new("RGB", (100, 80), "white").save(tmp_path / "images" / "dog.png")
+    settings = Settings(history_items=0, history_accuracy=0.0, first_items=0, independent=False, judgements_to_end=1)
+    project = make_project(tmp_path / "project", images=tmp_path / "images", settings=settings)
+    add_photos(project, [prepare_photo(replace(photo("A man smiles.", name="7"), file="dog.png"))])
+    body = {"model": "grounder", "fingerprint": "0" * 12, "boxes": {"0:0-5": [[*BOX, 0.8]]}, "show_from": 0.0}
+    assert add_proposals(project, "7", {ProposedBoxes.kind: body})
+    [ann] = people(project, "ann")
+    answer(project, ann, Answer.GOOD)
+    answer(project, ann, Answer.ALL)
+    assert model_boxes(snapshot(project, "7"), settings) == {BOX}
+    export_project(project, "entities", tmp_path / "out", pictures=True)
+    exported = export_photo(snapshot(project, "7"), settings)[0]
+    [drawn] = (tmp_path / "out" / PICTURES).iterdir()
+    with Image.open(drawn) as found, Image.open(tmp_path / "images" / "dog.png") as image:
+        dotted, solid = draw_annotations(exported, image, {BOX}), draw_annotations(exported, image)
+        distance = [np.abs(np.asarray(found, int) - np.asarray(each, int)).mean() for each in (dotted, solid)]
+    assert distance[0] < distance[1]  # up to the compression
+    project.close()

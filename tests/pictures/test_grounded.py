@@ -324,3 +324,15 @@ def test_any_text_with_any_phrases_can_be_drawn(data: st.DataObject) -> None:
         for n, (a, b) in enumerate(data.draw(st.lists(spans, max_size=5)), start=1)
     ]
     assert isinstance(draw_sentence(text, phrases, 300, SIZES), Image.Image)
+
+
+def test_dotted_boxes_have_the_colour_of_their_phrase_and_gaps() -> None:
+    box = (100.0, 100.0, 300.0, 250.0)
+    solid, dotted = (
+        share_of(
+            np.asarray(draw_grounding(plain(), [("a dog .", [PhraseBoxes(0, 5, (box,), model_boxes=each)])])),
+            PALETTE[0],
+        )
+        for each in ((), (box,))
+    )
+    assert 0 < dotted < solid

@@ -15,7 +15,7 @@ from sqlalchemy import select
 
 from deixis import geometry
 from deixis.annotate.chains import ChainState
-from deixis.annotate.events import Corrected, Event, Judged, ProposedBoxes, ProposedLinks, effective_events
+from deixis.annotate.events import IMPORTED, Corrected, Event, Judged, ProposedBoxes, ProposedLinks, effective_events
 from deixis.annotate.linking import proposed_boxes_for
 from deixis.annotate.project import Project
 from deixis.annotate.schema import photos
@@ -30,6 +30,7 @@ from deixis.storage.atomic import new_directory
 from deixis.storage.progress import OnProgress, no_progress, track
 
 PROVENANCE_FILE = "provenance.jsonl"
+PICTURES = "pictures"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +172,7 @@ def export_photo(snapshot: PhotoSnapshot, settings: Settings) -> tuple[Photo, li
     Chains that have not ended are marked as not annotated.
     """
     material = snapshot.material
-    chains = {str(number): chain for number, chain in enumerate(snapshot.state.chains, start=1)}
-    drawn = [ChainBoxes(name, chain.types, _final_boxes(chain)) for name, chain in chains.items()]
-    boxes, merged_into = merge_boxes(drawn, settings)
+    chains, boxes, merged_into = _merge_chains(snapshot, settings)
     kept = [name for name in chains if merged_into[name] == name]
     new_ids = {name: str(number) for number, name in enumerate(kept, start=1)}
     mentions: list[list[Mention]] = [[] for _ in material.captions]
@@ -201,6 +200,27 @@ def export_photo(snapshot: PhotoSnapshot, settings: Settings) -> tuple[Photo, li
         parts = [chains[other] for other, target in merged_into.items() if target == name]
         provenance.append({"photo": photo.id, "chain": new_ids[name]} | _describe_provenance(parts, snapshot))
     return photo, provenance
+
+
+def _merge_chains(
+    snapshot: PhotoSnapshot, settings: Settings
+) -> tuple[dict[str, ChainState], list[MergedBox], dict[str, str]]:
+    """Return the chains by name, the merged boxes, and for every chain the one that it was merged into."""
+    chains = {str(number): chain for number, chain in enumerate(snapshot.state.chains, start=1)}
+    drawn = [ChainBoxes(name, chain.types, _final_boxes(chain)) for name, chain in chains.items()]
+    return chains, *merge_boxes(drawn, settings)
+
+
+def model_boxes(snapshot: PhotoSnapshot, settings: Settings) -> set[XYXY]:
+    """Return the exported boxes of a photo that only models have drawn, and people accepted."""
+    proposed = {
+        box.xyxy
+        for chain in snapshot.state.chains
+        if chain.workflow
+        for box in chain.workflow.boxes
+        if box.proposed and box.proposed.model != IMPORTED
+    }
+    return {box.xyxy for box in _merge_chains(snapshot, settings)[1] if proposed.issuperset(box.drawn)}
 
 
 def _final_boxes(chain: ChainState) -> tuple[XYXY, ...]:
@@ -275,12 +295,17 @@ def export_project(
     *,
     unfinished: bool = False,
     with_photos: bool = False,
+    pictures: bool = False,
     replace: bool = False,
     on_progress: OnProgress = no_progress,
 ) -> tuple[int, int]:
-    """Write a data set with ``provenance.jsonl``; return the numbers of photos written and left out as unfinished."""
-    if with_photos and project.images is None:
-        raise DeixisError(f"{project.folder}: the project has no image files; export without --with-photos")
+    """Write a data set with ``provenance.jsonl``; return the numbers of photos written and left out as unfinished.
+
+    `pictures` adds a folder with drawings of the photos, in which boxes of models are dotted and labelled.
+    """
+    option = "--with-photos" if with_photos else "--pictures"
+    if (with_photos or pictures) and project.images is None:
+        raise DeixisError(f"{project.folder}: the project has no image files; export without {option}")
     with project.database.reading() as connection:
         rows = connection.execute(
             select(photos.c.id, photos.c.finished).where(photos.c.known.is_(False)).order_by(photos.c.place)
@@ -291,6 +316,8 @@ def export_project(
     inputs = [project.folder, project.images, *project.more_images]
     with new_directory(out, replace=replace, inputs=inputs) as folder, TemporaryDirectory() as linked:
         exported = _export_photos(project, selected, folder / PROVENANCE_FILE, on_progress)
+        if pictures:
+            exported = _draw_photos(project, exported, folder / PICTURES)
         images = project.images if with_photos else None
         if with_photos and project.more_images:  # writers read one folder
             images = Path(linked)
@@ -309,6 +336,24 @@ def _export_photos(
             for record in provenance:
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
             yield exported
+
+
+def _draw_photos(project: Project, exported: Iterable[Photo], folder: Path) -> Iterator[Photo]:
+    """Draw each photo with its phrases and boxes."""
+    from deixis.data.images import open_photo
+    from deixis.pictures.annotations import draw_annotations
+    from deixis.pictures.grounded import save_picture
+
+    folder.mkdir()
+    for number, photo in enumerate(exported, start=1):
+        with project.database.reading() as connection:
+            snapshot = project.snapshots.read(connection, photo.id)
+        images = project.image_folder(snapshot.material.folder)
+        if photo.file is not None and images is not None:
+            drawn = draw_annotations(photo, open_photo(images / photo.file), model_boxes(snapshot, project.settings))
+            name = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in photo.id)
+            save_picture(drawn, folder / f"{number:05}-{name[:80]}.jpg")
+        yield photo
 
 
 def _link_photos(project: Project, exported: Iterable[Photo], images: Path) -> Iterator[Photo]:

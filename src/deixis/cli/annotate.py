@@ -613,6 +613,9 @@ def export(
     out: Out,
     unfinished: Annotated[bool, typer.Option("--unfinished", help="Include unfinished photos.")] = False,
     with_photos: Annotated[bool, typer.Option("--with-photos", help="Include the image files.")] = False,
+    pictures: Annotated[
+        bool, typer.Option("--pictures", help="Also draw each photo; boxes of models are dotted and labelled.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing directory.")] = False,
     json: Json = False,
 ) -> None:
@@ -626,6 +629,7 @@ def export(
             out,
             unfinished=unfinished,
             with_photos=with_photos,
+            pictures=pictures,
             replace=force,
             on_progress=on_progress,
         )

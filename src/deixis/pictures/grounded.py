@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
@@ -53,6 +53,9 @@ def check_picture_name(path: Path) -> str:
 LONG_SIDE = (960, 2400)
 """Smallest and largest long side; small photos are enlarged to make room for text."""
 
+DOTTED = (0.8, 1.2)
+"""Dots and gaps in line widths."""
+
 MIN_WIDTH = 0.6
 """Smallest width of a picture relative to its long side: room for about 45 letters."""
 
@@ -63,7 +66,8 @@ class PhraseBoxes:
 
     A guess has dashed boxes, and that word instead of a score.
 
-    Phrases with the same key, in any caption, share colour, number and boxes.
+    Phrases with the same key, in any caption, share colour, number and boxes. `model_boxes` are those that a model
+    drew, among boxes of people: they are dotted, and the phrase has the remark "model".
     """
 
     start: int
@@ -72,6 +76,7 @@ class PhraseBoxes:
     score: float | None = None
     key: str | None = None
     is_guess: bool = False
+    model_boxes: tuple[Rectangle, ...] = ()
 
 
 def draw_grounding(photo: Image.Image, captions: Sequence[tuple[str, Sequence[PhraseBoxes]]]) -> Image.Image:
@@ -80,7 +85,8 @@ def draw_grounding(photo: Image.Image, captions: Sequence[tuple[str, Sequence[Ph
     shown, factor = _resized(photo)
     sizes = Sizes.for_long_side(max(shown.size))
     marks, boxes = _marks(captions)
-    _draw_boxes(shown, [(mark, _scaled(box, factor)) for mark, box in boxes], sizes)
+    dotted = {_scaled(box, factor) for _, phrases in captions for phrase in phrases for box in phrase.model_boxes}
+    _draw_boxes(shown, [(mark, _scaled(box, factor)) for mark, box in boxes], sizes, dotted)
     width = max(shown.width, round(MIN_WIDTH * shown.height))
     sentences = []
     for row, (text, phrases) in enumerate(captions):
@@ -121,7 +127,7 @@ def _resized(photo: Image.Image) -> tuple[Image.Image, float]:
 
 
 def _remark(phrase: PhraseBoxes) -> float | str | None:
-    return "guess" if phrase.is_guess else phrase.score
+    return "guess" if phrase.is_guess else "model" if phrase.model_boxes else phrase.score
 
 
 def _key(row: int, column: int, phrase: PhraseBoxes) -> tuple[int, int] | str:
@@ -149,7 +155,9 @@ def _scaled(box: Rectangle, factor: float) -> Rectangle:
     return x1, y1, x2, y2
 
 
-def _draw_boxes(picture: Image.Image, boxes: Sequence[tuple[Mark, Rectangle]], sizes: Sizes) -> None:
+def _draw_boxes(
+    picture: Image.Image, boxes: Sequence[tuple[Mark, Rectangle]], sizes: Sizes, dotted: Collection[Rectangle] = ()
+) -> None:
     """Draw large boxes first, so that small ones stay visible, then the numbers."""
     pen = ImageDraw.Draw(picture)
     drawn: list[Rectangle] = []
@@ -160,7 +168,7 @@ def _draw_boxes(picture: Image.Image, boxes: Sequence[tuple[Mark, Rectangle]], s
         alike = sum(_nearly_same(fitted, other, sizes.line) for other in drawn)
         drawn.append(fitted)
         inner = _inset(fitted, alike * (sizes.line + 2 * sizes.rim))
-        _draw_outline(pen, inner, mark, sizes)
+        _draw_outline(pen, inner, mark, sizes, DOTTED if box in dotted else mark.dash)
         outlined.append((mark, inner))
     tags: list[Rectangle] = []
     for mark, box in reversed(outlined):
@@ -199,7 +207,7 @@ def _inset(box: Rectangle, by: float) -> Rectangle:
     return x1 + across, y1 + down, x2 - across, y2 - down
 
 
-def _draw_outline(pen: ImageDraw.ImageDraw, box: Rectangle, mark: Mark, sizes: Sizes) -> None:
+def _draw_outline(pen: ImageDraw.ImageDraw, box: Rectangle, mark: Mark, sizes: Sizes, dash: tuple[float, ...]) -> None:
     """Draw a frame just inside the box, between two thin white ones for contrast."""
     x1, y1, x2, y2 = (round(edge) for edge in box)
     # A thick line would cover most of a small box.
@@ -209,7 +217,7 @@ def _draw_outline(pen: ImageDraw.ImageDraw, box: Rectangle, mark: Mark, sizes: S
     for left, top, right, bottom in sides:
         fill_rectangle(pen, (left - rim, top - rim, right + rim, bottom + rim), WHITE)
     for side in sides:
-        draw_line(pen, side, mark.colour, mark.dash)
+        draw_line(pen, side, mark.colour, dash)
 
 
 def _tag_location(
