@@ -684,11 +684,12 @@ def loop_scores(
 ) -> np.ndarray:
     """Photo by photo, sentence by sentence, phrase by phrase."""
     photo_features, region_features = on.features(photo_model), on.features(region_model, regions=True)
-    squared, share, exponent = (True, 0.7, 1.5) if weights == "entities" else (False, 0.8, 1.0)
+    forms = {"entities": (True, 0.7, 1.5), "parts-alone": (True, 0.0, 1.5), "two-branch": (False, 0.8, 1.0)}
+    squared, share, exponent = forms[weights]
     rows = []
     for index, photo in enumerate(on.photos):
         regions = region_features.proposal_vectors(photo.id)[:count]
-        if weights == "entities":
+        if weights != "two-branch":
             regions = np.concatenate([regions, region_features.vectors(index, index + 1)])
         vectors = region_model.model.prepare_visual(regions)
         whole = photo_model.model.prepare_visual(photo_features.vectors(index, index + 1))[0]
@@ -707,7 +708,7 @@ def loop_scores(
     return np.array(rows)
 
 
-@pytest.mark.parametrize(("weights", "count"), [("entities", 2), ("two-branch", 3)])
+@pytest.mark.parametrize(("weights", "count"), [("entities", 2), ("parts-alone", 2), ("two-branch", 3)])
 def test_combined_scores_add_the_distance_of_each_phrase_to_its_nearest_region(
     quarters: Dataset, dev: EvaluationData, monkeypatch: pytest.MonkeyPatch, weights: Weights, count: int
 ) -> None:

@@ -64,8 +64,8 @@ def test_published_figures_equal_those_of_the_papers(row: tuple[str, str], figur
 
 def test_tables_are_complete_and_in_order() -> None:
     rows = {
-        **{"entities-1": 9, "entities-2": 6, "entities-3": 14, "entities-4": 9, "entities-5": 24},
-        **{"two-branch-1": 17, "two-branch-2": 16, "two-branch-3": 14, "two-branch-4": 6, "two-branch-5": 2},
+        **{"entities-1": 9, "entities-2": 6, "entities-3": 15, "entities-4": 9, "entities-5": 24},
+        **{"two-branch-1": 18, "two-branch-2": 16, "two-branch-3": 14, "two-branch-4": 6, "two-branch-5": 2},
         **{"m-rnn-1": 7, "m-rnn-2": 1, "m-rnn-3": 7, "m-rnn-4": 14, "m-rnn-5": 17},
         **{"m-rnn-7": 4, "m-rnn-8": 15, "m-rnn-9": 7},
         **{"hm-lstm-1": 21, "hm-lstm-2": 19, "hm-lstm-3": 13, "hm-lstm-4": 27},

@@ -20,7 +20,7 @@ from deixis.evaluation.phrase_precision import average_precisions
 from deixis.evaluation.ranked_boxes import NEVER
 from deixis.evaluation.retrieval import Ranking, RetrievalResult, recall_at_k, region_retrieval, sentence_retrieval
 from deixis.models.base import Scorer
-from deixis.models.cca.combined import ENTITIES, TWO_BRANCH, Combined, WithParts, mentioned_phrases
+from deixis.models.cca.combined import ENTITIES, PARTS_ALONE, TWO_BRANCH, Combined, WithParts, mentioned_phrases
 from deixis.models.consensus.consensus import Candidates, Similarity, best_first, cross_validated_order, oracle_scores
 from deixis.models.consensus.reranking import Neighbours, RerankConfig, neighbour_vectors
 from deixis.models.evaluation import EvaluationData, phrase_scores
@@ -379,8 +379,8 @@ def _distinct_values(descriptions: Iterator[Mapping[str, str]]) -> dict[str, tup
 
 # Scores of models on a split, for the rows of tables.
 
-_COMBINATIONS = {"entities": ENTITIES, "two-branch": TWO_BRANCH}
-_PROPOSALS = {"entities": 19, "two-branch": 200}
+_COMBINATIONS = {"entities": ENTITIES, "parts-alone": PARTS_ALONE, "two-branch": TWO_BRANCH}
+_PROPOSALS = {"entities": 19, "parts-alone": 19, "two-branch": 200}
 """Number of proposals per photo. In Flickr30k Entities the whole photo is one more region."""
 
 _BATCH = 64
@@ -413,7 +413,7 @@ def _photos_with_regions(
     for index, photo_id in enumerate(on.photos.ids):
         vectors = features.proposal_vectors(photo_id)[: _PROPOSALS[weights]]
         # The two-branch paper does not use the whole photo as a region; a photo without proposals has no other.
-        if weights == "entities" or not len(vectors):
+        if weights != "two-branch" or not len(vectors):
             vectors = np.concatenate([vectors, photos_as_regions[index][None]])
         regions.append(region_model.model.prepare_visual(vectors))
     counts = np.array([len(rows) for rows in regions], dtype=np.int64)

@@ -17,8 +17,9 @@ from deixis.errors import DeixisError
 
 Requirement = Literal["boxes", "train", "dev", "photos"]
 Task = Literal["statistics", "set-sizes", "retrieval", "sentences", "grounding", "detection", "regions", "captions"]
-Weights = Literal["entities", "two-branch"]
-"""How the distances of two models are added: eq. 2 of Flickr30k Entities or eq. 8 of two-branch networks."""
+Weights = Literal["entities", "parts-alone", "two-branch"]
+"""How the distances of two models are added: eq. 2 of Flickr30k Entities, its eq. 1 alone, or eq. 8 of two-branch
+networks."""
 
 NOT_OURS = "another group's system, figures as published"
 

@@ -235,6 +235,41 @@ def test_with_neighbours_there_are_twice_as_many_targets_in_each_direction() -> 
         assert len(batch.visual_targets) == len(batch.text_targets) == 2 * batch.size
 
 
+def test_the_control_has_as_many_targets_with_random_pairs() -> None:
+    """§4.4: "sampling the same number of additional triplets randomly"."""
+    pairs, settings = random_pairs(), TWO_BRANCH["papers/two-branch-phrases-random-partners"]
+    neighbours = TWO_BRANCH["papers/two-branch-phrases-sampling-only"]
+    chains_of_batch, others = 0, 0
+    for control, usual in zip(
+        batches_of(RegionPhraseSampler(pairs, settings, 20)),
+        batches_of(RegionPhraseSampler(pairs, neighbours, 20)),
+        strict=True,
+    ):
+        check_positions(control)
+        assert control.size == usual.size
+        assert len(control.visual_targets) == len(usual.visual_targets)
+        assert len(control.text_targets) == len(usual.text_targets)
+        assert control.group[: control.size].tolist() == usual.group[: usual.size].tolist()
+        known = set(zip(pairs.chain.tolist(), pairs.phrase.tolist(), strict=True))
+        assert all(each in known for each in zip(control.group.tolist(), control.text.tolist(), strict=True))
+        for visual, text in joined(control.visual_targets.tolist(), control.text_targets.flip(1).tolist()):
+            assert iou(pairs, int(control.group[text]), int(control.visual[visual])) >= settings.positive_iou
+        own = set(control.group[: control.size].tolist())
+        chains_of_batch += len(control.group) - control.size
+        others += sum(chain not in own for chain in control.group[control.size :].tolist())
+    assert others > chains_of_batch / 4, "further pairs are mostly of other chains"
+
+
+def test_the_control_for_sentences_draws_any_sentences() -> None:
+    photo = np.repeat(np.arange(30), 3)
+    settings = replace(TWO_BRANCH["papers/two-branch-sentences"], text_neighbour_weight=0.0, random_partners=True)
+    for batch in batches_of(SentenceSampler(photo, settings, 10)):
+        check_positions(batch)
+        assert batch.group.tolist() == photo[batch.text].tolist()
+        assert (len(batch.visual_targets), len(batch.text_targets)) == (2 * batch.size, batch.size)
+        assert not set(batch.group[batch.size :].tolist()) <= set(batch.group[: batch.size].tolist())
+
+
 @given(worlds(), seeds, st.integers(2, 9))
 def test_every_pair_is_in_one_batch_of_an_epoch(world: World, seed: int, batch_size: int) -> None:
     pairs = made(world)

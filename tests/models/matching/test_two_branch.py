@@ -92,7 +92,9 @@ def test_presets_are_those_of_the_paper() -> None:
     assert weights(found["sentences-linear"]) == (1, 1.5, 0, 0)
     assert weights(found["sentences-one-way"]) == weights(found["sentences-linear-one-way"]) == (1, 0, 0, 0)
     sampled = {name for name, settings in found.items() if settings.neighbour_sampling}
-    assert sampled == {"phrases", "phrases-sampling-only", "sentences", "sentences-sampling-only", "lstm"}
+    controls = {name for name, settings in found.items() if settings.random_partners}
+    assert controls == {"phrases-random-partners"}
+    assert sampled - controls == {"phrases", "phrases-sampling-only", "sentences", "sentences-sampling-only", "lstm"}
     single = {name for name, settings in found.items() if settings.positives == "single"}
     assert single == {"phrases-single-positive", "phrases-one-way", "phrases-linear-one-way"}
     for name, settings in found.items():

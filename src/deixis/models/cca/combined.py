@@ -41,6 +41,9 @@ class CombinedSettings:
 
 
 ENTITIES = CombinedSettings(whole_weight=0.7, exponent=1.5, squared=True)
+PARTS_ALONE = CombinedSettings(whole_weight=0.0, exponent=1.5, squared=True)
+"""Eq. 1 by itself, whose performance the Entities paper calls very poor."""
+
 TWO_BRANCH = CombinedSettings(whole_weight=0.8, exponent=1.0, squared=False)
 
 

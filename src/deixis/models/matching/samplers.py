@@ -92,7 +92,7 @@ class RegionPhraseSampler(ShuffledSampler[TripletBatch]):
     """Triplet sampling for phrases: steps 1, 2 and 3c of Algorithm 1, and the candidates of 3a and 3b.
 
     A positive region is drawn for every pair of the set. With neighbourhood sampling, the region gets a second phrase
-    of its chain and the phrase a second region, if there is one.
+    of its chain and the phrase a second region, if there is one. The control draws as many pairs at random instead.
     """
 
     def __init__(self, pairs: RegionPhrasePairs, settings: TwoBranchSettings, batch_size: int = 100) -> None:
@@ -108,14 +108,19 @@ class RegionPhraseSampler(ShuffledSampler[TripletBatch]):
         self._position = np.searchsorted(keys, pairs.chain * count + pairs.phrase) - phrases.starts[pairs.chain]
 
     def make_batch(self, rows: Integers, epoch: int, generator: np.random.Generator) -> TripletBatch:
-        pairs, count = self._pairs, len(rows)
+        pairs, size = self._pairs, len(rows)
         chain = pairs.chain[rows]
-        position = generator.integers(self._positives.counts[chain])
-        region = _at(self._positives, chain, position)
         twice = again = np.zeros(0, dtype=np.int64)
         if self._settings.neighbour_sampling:
             twice = np.flatnonzero(pairs.phrases_of_chain.counts[chain] > 1)
             again = np.flatnonzero(self._positives.counts[chain] > 1)
+        visual_targets, text_targets = size + len(twice), size + len(again)
+        if self._settings.random_partners:
+            rows = np.append(rows, generator.integers(len(pairs), size=max(len(twice), len(again))))
+            chain, twice, again = pairs.chain[rows], twice[:0], again[:0]
+        count = len(rows)
+        position = generator.integers(self._positives.counts[chain])
+        region = _at(self._positives, chain, position)
         second_phrase = _another(pairs.phrases_of_chain, chain[twice], self._position[rows][twice], generator)
         second_region = _another(self._positives, chain[again], position[again], generator)
         target, negative = self._candidates(chain, generator)
@@ -131,8 +136,10 @@ class RegionPhraseSampler(ShuffledSampler[TripletBatch]):
         return TripletBatch(
             visual=torch.from_numpy(visual),
             text=torch.from_numpy(text),
-            visual_targets=_columns(np.concatenate([first, first[twice]]), np.arange(len(group))),
-            text_targets=_columns(np.concatenate([np.arange(count), again]), np.concatenate([first, second])),
+            visual_targets=_columns(np.concatenate([first, first[twice]]), np.arange(len(group)))[:visual_targets],
+            text_targets=_columns(np.concatenate([np.arange(count), again]), np.concatenate([first, second]))[
+                :text_targets
+            ],
             group=torch.from_numpy(group),
             visual_negatives=torch.from_numpy(negatives),
             visual_neighbours=_columns(
@@ -141,7 +148,7 @@ class RegionPhraseSampler(ShuffledSampler[TripletBatch]):
                 np.concatenate([again, again]),
             ),
             text_neighbours=_within_groups(group, text),
-            size=count,
+            size=size,
             neighbours=epoch >= self._settings.neighbour_start_epoch,
             identical_text_is_negative=self._settings.identical_text_is_negative,
         )
@@ -175,6 +182,9 @@ class SentenceSampler(ShuffledSampler[TripletBatch]):
     def make_batch(self, rows: Integers, epoch: int, generator: np.random.Generator) -> TripletBatch:
         photo, count = self._photo[rows], len(rows)
         twice = np.flatnonzero(self._sentences.counts[photo] > 1) if self._settings.neighbour_sampling else rows[:0]
+        if self._settings.random_partners:
+            rows = np.append(rows, generator.integers(len(self._photo), size=len(twice)))
+            photo, twice = self._photo[rows], twice[:0]
         second = _another(self._sentences, photo[twice], self._position[rows][twice], generator)
         group, text = np.concatenate([photo, photo[twice]]), np.concatenate([rows, second])
         visual, found = np.unique(photo, return_inverse=True)
@@ -182,7 +192,7 @@ class SentenceSampler(ShuffledSampler[TripletBatch]):
             visual=torch.from_numpy(visual),
             text=torch.from_numpy(text),
             visual_targets=_columns(np.concatenate([found, found[twice]]), np.arange(len(group))),
-            text_targets=_columns(np.arange(count), found),
+            text_targets=_columns(np.arange(count), found[:count]),
             group=torch.from_numpy(group),
             visual_negatives=None,
             visual_neighbours=torch.zeros(0, 3, dtype=torch.int64),

@@ -74,6 +74,9 @@ class TwoBranchSettings:
         Label smoothing of softmax.
     neighbour_sampling
         Sample a second positive for every target.
+    random_partners
+        The control of neighbour_sampling (section 4.4): as many further pairs, drawn at random, instead of second
+        positives.
     positives
         augmented: a random region with an IoU of at least `positive_iou` is the positive; single: the gold box.
     positive_iou, negative_iou
@@ -109,6 +112,7 @@ class TwoBranchSettings:
     temperature: float = 0.07
     label_smoothing: float = 0.0
     neighbour_sampling: bool = True
+    random_partners: bool = False
     positives: Literal["augmented", "single"] = "augmented"
     positive_iou: float = 0.7
     negative_iou: float = 0.3
@@ -128,9 +132,13 @@ class TwoBranchSettings:
             raise DeixisError(f"text_branch_size={self.text_branch_size}: with linear=true both branches have one size")
         if not self.visual_to_text_weight and not self.text_to_visual_weight:
             raise DeixisError("visual_to_text_weight=0, text_to_visual_weight=0: one of them must be greater than 0")
-        if (self.visual_neighbour_weight or self.text_neighbour_weight) and not self.neighbour_sampling:
+        if self.random_partners and not self.neighbour_sampling:
+            raise DeixisError("random_partners=true: needs neighbour_sampling=true, which says how many are drawn")
+        has_partners = self.neighbour_sampling and not self.random_partners
+        if (self.visual_neighbour_weight or self.text_neighbour_weight) and not has_partners:
             raise DeixisError(
-                "visual_neighbour_weight and text_neighbour_weight need neighbour_sampling=true, or must be 0"
+                "visual_neighbour_weight and text_neighbour_weight need neighbour_sampling=true and "
+                "random_partners=false, or must be 0"
             )
 
     @property
