@@ -1,6 +1,7 @@
 """Let a simulated crowd annotate photos of Entities from their captions, and compare the result with the gold.
 
     python benchmarks/annotate.py DATA [--split train] [--photos 500] [--known 60] [--seed 0] [--given] [--json FILE]
+    python benchmarks/annotate.py DATA --group-links --stay photo
     python benchmarks/annotate.py DATA --honest 42 --careless 0 --spammers 0 --adversaries 0
     python benchmarks/annotate.py DATA --load 200 --seconds 60 [--kills 3]
 
@@ -36,6 +37,7 @@ from deixis.annotate.known_answers import add_known_photos
 from deixis.annotate.material import prepare_photo
 from deixis.annotate.progress import read_progress
 from deixis.annotate.project import Project, add_photos
+from deixis.annotate.queue import Stay
 from deixis.annotate.settings import Settings
 from deixis.annotate.transactions import PhotoSnapshot
 from deixis.annotate.workflow import Task
@@ -56,6 +58,8 @@ def main() -> None:
     parser.add_argument("--known", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--given", action="store_true", help="use the gold mentions")
+    parser.add_argument("--group-links", action="store_true", help="one question about all mentions, not about pairs")
+    parser.add_argument("--stay", choices=[each.value for each in Stay], help="what workers stay with")
     parser.add_argument("--honest", type=int, default=30)
     parser.add_argument("--careless", type=int, default=6)
     parser.add_argument("--spammers", type=int, default=4)
@@ -81,7 +85,10 @@ def main() -> None:
         SPAMMER: options.spammers,
         ADVERSARY: options.adversaries,
     }
-    result = simulate(work, gold, crowd, keep_mentions=options.given, seed=options.seed)
+    settings = Settings(group_links=options.group_links)
+    stay = Stay(options.stay) if options.stay else None
+    given = options.given
+    result = simulate(work, gold, crowd, keep_mentions=given, seed=options.seed, settings=settings, stay=stay)
     for name, value in result.items():
         print(f"{name}: {value}")
     if options.json:
@@ -96,6 +103,7 @@ def simulate(
     keep_mentions: bool,
     seed: int,
     settings: Settings | None = None,
+    stay: Stay | None = None,
 ) -> dict[str, object]:
     """Let the crowd annotate; return the figures to print."""
     database = Database("sqlite://")
@@ -106,7 +114,7 @@ def simulate(
     began, cpu = time.perf_counter(), time.process_time()
     truths = {photo.id: Truth(photo) for photo in [*work, *gold]}
     known = frozenset(photo.id for photo in gold)
-    done = simulate_crowd(project, truths, crowd, seed=seed, known_photos=known)
+    done = simulate_crowd(project, truths, crowd, seed=seed, known_photos=known, stay=stay)
     wall, cpu = time.perf_counter() - began, time.process_time() - cpu
     with database.reading() as connection:
         folded = {photo.id: project.snapshots.read(connection, photo.id) for photo in work}
@@ -117,6 +125,8 @@ def simulate(
         "finished": sum(fold.state.finished for fold in folded.values()),
         "judgements": {task.value: count for task, count in done.judged.items()},
         "judgements per photo": round(sum(done.judged.values()) / len(work), 1),
+        "changes of photo": f"{done.photo_changes / max(done.questions, 1):.1%}",
+        "changes of task": f"{done.task_changes / max(done.questions, 1):.1%}",
         "with known answers": {task.value: count for task, count in done.checked.items()},
         "decided by the reviewer": done.reviewed,
         **questions_against_claim(folded.values()),

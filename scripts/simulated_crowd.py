@@ -18,7 +18,7 @@ from deixis.annotate.judgements import JudgementResult, record_answer
 from deixis.annotate.material import parse_mention_id
 from deixis.annotate.people import Role, invite
 from deixis.annotate.project import Project, requeue_suspended
-from deixis.annotate.queue import LeasedQuestion, next_question
+from deixis.annotate.queue import LeasedQuestion, Stay, next_question
 from deixis.annotate.review import decide_chain, review_queue
 from deixis.annotate.workflow import ANSWERS_WITH_BOX, XYXY, Answer, Task, allowed_answers
 from deixis.data.records import Photo
@@ -39,8 +39,12 @@ _SECONDS = {
     Task.DRAWING: 14.0,
     Task.QUALITY: 5.0,
     Task.COVERAGE: 7.0,
+    Task.GROUP: 8.0,
     Task.PAIR: 4.0,
 }
+_SECONDS_PER_MENTION = 2.5
+"""In addition, of a question that sorts mentions into groups."""
+
 
 _ACCEPTED = {Answer.NO: Answer.YES, Answer.BAD: Answer.GOOD}
 """The answers that accept a wrong proposal."""
@@ -138,6 +142,18 @@ class Truth:
         closest = geometry.iou(boxes, gold).max(axis=1).tolist()
         return next((box for box, iou in zip(boxes, closest, strict=True) if iou < SAME_THING_IOU), None)
 
+    def groups(self, mentions: Sequence[str]) -> list[list[str]]:
+        """Sort mentions into their gold chains; those without one, and second ones of a caption, stay alone."""
+        groups: dict[str, list[str]] = {}
+        for mention in mentions:
+            chain = self.chain_of(mention)
+            group = groups.setdefault(chain or mention, [])
+            caption = mention.partition(":")[0]
+            if any(other.partition(":")[0] == caption for other in group):
+                group = groups.setdefault(mention, [])
+            group.append(mention)
+        return list(groups.values())
+
     def answer(self, question: Mapping[str, Any], *, box_answers: bool = False) -> Answer:
         """Return the correct answer to a question, as `deixis.annotate.workflow.Question.as_json` shows it.
 
@@ -145,6 +161,8 @@ class Truth:
         """
         task, mentions, boxes = Task(question["task"]), question["mentions"], question["boxes"]
         chains = {self.chain_of(mention) for mention in mentions}
+        if task is Task.GROUP:
+            return Answer.GROUPED
         if task in (Task.LINK, Task.VERIFY):
             return Answer.YES if len(chains) == 1 and None not in chains else Answer.NO
         shown = mentions[0]
@@ -182,6 +200,8 @@ class SimulatedWorker:
     def answer(self, question: LeasedQuestion, truth: Truth) -> tuple[Answer, XYXY | None]:
         """Return the answer of this worker, and the box if it draws one."""
         self.answered += 1
+        if question.task is Task.GROUP:
+            return Answer.GROUPED, None
         if self.kind.random:
             answer = self.rng.choice(_plain_answers(question.task))
         else:
@@ -198,6 +218,27 @@ class SimulatedWorker:
         if answer is Answer.WRONG_BOX:
             return answer, truth.wrong_box(question.content["mentions"][0], question.content["boxes"])
         return answer, self._box(question, truth) if answer in ANSWERS_WITH_BOX else None
+
+    def groups(self, question: LeasedQuestion, truth: Truth) -> list[list[str]]:
+        """Sort mentions into groups: each is misplaced at the rate of errors, into another group or alone."""
+        mentions = question.content["mentions"]
+        groups = [[mention] for mention in mentions] if self.kind.random else truth.groups(mentions)
+        changed = self.kind.changes_after is not None and self.answered > self.kind.changes_after
+        rate = 0.5 if self.kind.random else self.kind.later_error_rate if changed else self.kind.error_rate
+        for mention in mentions:
+            if self.rng.random() >= rate:
+                continue
+            home = next(group for group in groups if mention in group)
+            caption = mention.partition(":")[0]
+            free = [g for g in groups if g is not home and all(each.partition(":")[0] != caption for each in g)]
+            home.remove(mention)
+            chosen = self.rng.choice([*free, None])
+            if chosen is None:
+                groups.append([mention])
+            else:
+                chosen.append(mention)
+            groups = [group for group in groups if group]
+        return groups
 
     def _wrong(self, task: Task, correct: Answer) -> Answer:
         return self.rng.choice([answer for answer in _plain_answers(task) if answer is not correct])
@@ -242,6 +283,9 @@ class SimulationResult:
         Simulated time.
     reviewed
         Number of decisions of the reviewer.
+    questions, photo_changes, task_changes
+        Number of questions without known answers after another one of the same worker, and of those about another
+        photo, or of another task.
     """
 
     workers: dict[str, SimulatedWorker]
@@ -249,6 +293,9 @@ class SimulationResult:
     checked: dict[Task, int] = field(default_factory=lambda: dict.fromkeys(Task, 0))
     seconds: float = 0.0
     reviewed: int = 0
+    questions: int = 0
+    photo_changes: int = 0
+    task_changes: int = 0
 
 
 def simulate_crowd(
@@ -258,6 +305,7 @@ def simulate_crowd(
     *,
     seed: int = 0,
     known_photos: frozenset[str] = frozenset(),
+    stay: Stay | None = None,
 ) -> SimulationResult:
     """Let a simulated crowd work until no question is left.
 
@@ -273,6 +321,8 @@ def simulate_crowd(
         Random seed.
     known_photos
         Photos of known questions, whose judgements are counted separately.
+    stay
+        What all workers want to stay with.
     """
     rng = random.Random(seed)  # noqa: S311 - no secret
     project.random = random.Random(seed + 1)  # noqa: S311
@@ -287,9 +337,10 @@ def simulate_crowd(
     turns = [(rng.uniform(0, 10), worker) for worker in result.workers]
     heapq.heapify(turns)
     idle = answered = 0
+    contexts: dict[str, tuple[str, Task]] = {}
     while turns:
         now, worker = heapq.heappop(turns)
-        question = lease(project, worker)
+        question = lease(project, worker, stay=stay)
         if question is None:
             idle += 1
             if idle > len(turns) + 1:  # no worker has a question
@@ -301,9 +352,19 @@ def simulate_crowd(
         idle = 0
         answer, box = result.workers[worker].answer(question, truths[question.photo])
         like_drawing = answer is Answer.ADJUSTED
-        seconds = _SECONDS[Task.DRAWING if like_drawing else question.task] * rng.lognormvariate(0, 0.4)
+        needed, details = _SECONDS[Task.DRAWING if like_drawing else question.task], {}
+        if answer is Answer.GROUPED:
+            details["groups"] = result.workers[worker].groups(question, truths[question.photo])
+            needed += _SECONDS_PER_MENTION * len(question.content["mentions"])
+        seconds = needed * rng.lognormvariate(0, 0.4)
         now += seconds
-        submit(project, worker, question.token, answer.value, box=box, seconds=seconds)
+        submit(project, worker, question.token, answer.value, box=box, seconds=seconds, **details)
+        if question.photo not in known_photos:  # tests have their own order
+            if before := contexts.get(worker):
+                result.questions += 1
+                result.photo_changes += before[0] != question.photo
+                result.task_changes += before[1] is not question.task
+            contexts[worker] = question.photo, question.task
         (result.checked if question.photo in known_photos else result.judged)[question.task] += 1
         answered += 1
         if answered % _REQUEUE_INTERVAL == 0:

@@ -102,6 +102,7 @@ STEPS: list[tuple[WorkflowState, Answer, Stage]] = [
     (WorkflowState(Status.REVIEW, boxes=(DRAWN,)), MORE, Task.DRAWING),
     (WorkflowState(Status.REVIEW, boxes=(DRAWN,)), SCENE, Status.NOT_VISUAL),
     (WorkflowState(Status.REVIEW), NO_BOX, Status.NOT_VISUAL),
+    (WorkflowState(Task.GROUP), Answer.GROUPED, Status.PLACED),
     (WorkflowState(Task.PAIR, new_box=DRAWN, pair_votes=votes(*[Answer.RIGHT] * 4)), Answer.RIGHT, Task.PAIR),
     (WorkflowState(Task.PAIR, new_box=DRAWN, pair_votes=votes(*[Answer.RIGHT] * 5)), Answer.RIGHT, Status.COMPLETE),
     (WorkflowState(Task.PAIR, new_box=DRAWN, pair_votes=votes(*[Answer.RIGHT] * 5)), Answer.WRONG, Task.PAIR),

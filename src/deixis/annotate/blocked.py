@@ -64,7 +64,7 @@ class BlockedQuestion:
         """The decisions that a reviewer can take."""
         if self.waits_for is WaitsFor.PICTURE:
             return ()
-        answers = allowed_answers(self.task)
+        answers = () if self.task is Task.GROUP else allowed_answers(self.task)
         if self.task is Task.DRAWING:
             answers = (Answer.ALL, Answer.MORE) if self.boxes else (Answer.SCENE, Answer.NO_BOX, Answer.BOX)
         return (*(answer.value for answer in answers), *((ASK_AGAIN,) if self.skipped else ()))

@@ -89,13 +89,14 @@ class Client:
         return self._send("GET", str(photo["url"]))
 
     def next_question(
-        self, *, tasks: Sequence[str] | None = None, besides: Sequence[str] = ()
+        self, *, tasks: Sequence[str] | None = None, besides: Sequence[str] = (), stay: str | None = None
     ) -> dict[str, Any] | None:
         """Lease the next question, of some tasks only if given; None if there is none now.
 
-        `besides` are the tokens of questions that you hold already.
+        `besides` are the tokens of questions that you hold already. `stay` prefers the "photo", or the "task", of the
+        last question.
         """
-        asked = {"tasks": list(tasks) if tasks is not None else None, "besides": list(besides)}
+        asked = {"tasks": list(tasks) if tasks is not None else None, "besides": list(besides), "stay": stay}
         question: dict[str, Any] | None = self._json("POST", "next", asked, repeat=True)["question"]
         return question
 
@@ -105,11 +106,18 @@ class Client:
         answer: str,
         *,
         box: Sequence[float] | None = None,
+        groups: Sequence[Sequence[str]] = (),
         seconds: float = 0.0,
         remark: str = "",
     ) -> dict[str, Any]:
-        """Answer a question; `box` belongs to answers with a box, such as "drawn"."""
-        said = {"token": question["token"], "answer": answer, "seconds": seconds, "remark": remark}
+        """Answer a question; `box` belongs to answers with a box, such as "drawn", and `groups` to "grouped"."""
+        said: dict[str, Any] = {
+            "groups": [list(group) for group in groups],
+            "token": question["token"],
+            "answer": answer,
+            "seconds": seconds,
+            "remark": remark,
+        }
         return self._json("POST", "answer", said | {"box": list(box) if box is not None else None}, repeat=True)
 
     def skip(self, question: Mapping[str, Any], *, remark: str = "") -> dict[str, Any]:

@@ -127,7 +127,7 @@ class Database:
         if version in _OLDER_VERSIONS:
             with self.writing() as connection:
                 schema.metadata.create_all(connection)
-                _add_missing_columns(connection)
+                _add_missing_parts(connection)
                 self._protect(connection)
                 is_version = properties.c.key == "version"
                 connection.execute(update(properties).where(is_version).values(value=str(schema.VERSION)))
@@ -240,8 +240,8 @@ def _make_engine(url: URL, is_sqlite: bool) -> Engine:
     return engine
 
 
-def _add_missing_columns(connection: Connection) -> None:
-    """Add the columns that an older version does not have. Such columns can be null."""
+def _add_missing_parts(connection: Connection) -> None:
+    """Add the columns and indexes that an older version does not have. Such columns can be null."""
     inspector, dialect = inspect(connection), connection.dialect
     for table in schema.metadata.sorted_tables:
         existing = {column["name"] for column in inspector.get_columns(table.name)}
@@ -252,6 +252,10 @@ def _add_missing_columns(connection: Connection) -> None:
                 connection.exec_driver_sql(
                     f"ALTER TABLE {dialect.identifier_preparer.format_table(table)} ADD COLUMN {name} {kind}"
                 )
+        indexed = {index["name"] for index in inspector.get_indexes(table.name)}
+        for index in table.indexes:
+            if index.name not in indexed:
+                index.create(connection)
 
 
 def _display_url(url: str | URL) -> str:

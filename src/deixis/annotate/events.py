@@ -37,6 +37,7 @@ class Judged(Event):
     box: XYXY | None = None
     seconds: float = 0.0
     guideline: int = 0  # version of the guideline that the worker saw
+    groups: tuple[tuple[str, ...], ...] = ()  # of the answer "grouped": mentions that name the same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +175,8 @@ def make_event(kind: str, number: int, worker: str, at: float, body: dict[str, A
     for name, convert in (("task", Task), ("answer", Answer), ("box", tuple), ("types", tuple)):
         if name in typed:
             typed[name] = convert(typed[name])
+    if "groups" in typed:
+        typed["groups"] = tuple(map(tuple, typed["groups"]))
     return KINDS[kind](number=number, worker=worker, at=at, **typed)
 
 

@@ -278,7 +278,7 @@ def _describe_provenance(chains: Sequence[ChainState], snapshot: PhotoSnapshot) 
 def _verified_by_others(chains: Sequence[ChainState], snapshot: PhotoSnapshot) -> bool | None:
     """Whether nobody verified their own links; None if nobody had to verify."""
     by_number = {event.number: event for event in snapshot.events}
-    links = [event for event in snapshot.events if isinstance(event, Judged) and event.task is Task.LINK]
+    links = [event for event in snapshot.events if isinstance(event, Judged) and event.task in (Task.LINK, Task.GROUP)]
     found = [
         by_number[number].worker not in linked_by(chain, links)
         for chain in chains

@@ -100,6 +100,16 @@ DEFAULTS: dict[Task, Guideline] = {
             Example("“a crowd”, one box around it", "all", "A crowd has one box."),
         ),
     ),
+    Task.GROUP: Guideline(
+        "These phrases come from captions of the same photo. Put those together that name the same thing or people.\n\n"
+        "- Look at the photo: words alone can mislead.\n"
+        "- A group and one of its members are not the same.\n"
+        "- A phrase that names something that no other one names stays alone.",
+        (
+            Example("“a woman” · “the lady in red” · “a dog”", "grouped", "The first two name one woman."),
+            Example("“two boys” · “a boy”", "grouped", "Each stays alone: one names both, the other one of them."),
+        ),
+    ),
     Task.PAIR: Guideline(
         "A program chose this region for the marked phrase. Is it right?\n\n"
         "- right: the region shows what the phrase names. It need not be tight.\n"

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Row, select
 
 from deixis.annotate import schema
 from deixis.annotate.events import Judged, Skipped, Undone, undone_events
+from deixis.annotate.grouping import find_grouping_problem, rand_index
 from deixis.annotate.guidelines import guideline_version
 from deixis.annotate.lessons import Lesson, make_lesson
 from deixis.annotate.people import read_worker
@@ -89,6 +90,7 @@ def record_answer(
     answer: str,
     *,
     box: XYXY | None = None,
+    groups: Sequence[Sequence[str]] = (),
     seconds: float = 0.0,
     remark: str = "",
     bound: BoundSeconds | None = None,
@@ -103,20 +105,21 @@ def record_answer(
         return JudgementResult(lease, again=True)
     seconds = _counted(project, lease, seconds, bound)
     parsed = parse_answer(Task(lease.task), answer)
+    checked = _check_groups(lease.asked["mentions"], parsed, groups)
     newest = guideline_version(project, connection, Task(lease.task))
     seen = newest if guideline is None else min(guideline, newest)
     if lease.known is not None:
         box = _check_box(_read_size(connection, lease.photo), parsed, box, lease.asked)
-        body = _event_body(lease, seconds, answer=parsed.value, box=box, guideline=seen or None)
+        body = _event_body(lease, seconds, answer=parsed.value, box=box, groups=checked, guideline=seen or None)
         number = _insert_known_event(project, connection, lease, Judged.kind, body, remark)
-        qualification, lesson = _check_answer(project, connection, lease, parsed, box, number)
+        qualification, lesson = _check_answer(project, connection, lease, parsed, box, number, checked)
         if lease.purpose != Purpose.TEST:  # hidden questions must behave like all others
             return JudgementResult(number, seconds=seconds)
         return JudgementResult(number, qualification=qualification, lesson=lesson, seconds=seconds)
     transaction = PhotoTransaction(project, connection, lease.photo)
     material = transaction.snapshot.material
     box = _check_box((material.width, material.height), parsed, box, lease.asked)
-    body = _event_body(lease, seconds, answer=parsed.value, box=box, guideline=seen or None)
+    body = _event_body(lease, seconds, answer=parsed.value, box=box, groups=checked, guideline=seen or None)
     number = transaction.add_event(token, worker, Judged.kind, body, remark=remark)
     if parsed in (Answer.DRAWN, Answer.ADJUSTED):
         add_check(connection, worker, Task.DRAWING, Purpose.WORK, event=number)
@@ -215,7 +218,9 @@ def _counted(project: Project, lease: Row[Any], seconds: float, bound: BoundSeco
 
 def _event_body(lease: Row[Any], seconds: float, **values: Any) -> dict[str, Any]:
     body = {"task": lease.task, "subject": lease.subject, "seconds": seconds}
-    return body | {name: list(value) if name == "box" else value for name, value in values.items() if value is not None}
+    return body | {
+        name: list(value) if name in ("box", "groups") else value for name, value in values.items() if value is not None
+    }
 
 
 def _insert_known_event(
@@ -228,18 +233,37 @@ def _insert_known_event(
 
 
 def _check_answer(
-    project: Project, connection: Connection, lease: Row[Any], answer: Answer, box: XYXY | None, event: int
+    project: Project,
+    connection: Connection,
+    lease: Row[Any],
+    answer: Answer,
+    box: XYXY | None,
+    event: int,
+    groups: Sequence[Sequence[str]] | None,
 ) -> tuple[Qualification, Lesson]:
     """Compare an answer with the known one and update the worker's qualification; explain the known one."""
     task, purpose = Task(lease.task), Purpose(lease.purpose)
     known = connection.execute(schema.KNOWN_QUESTION, {"p_number": lease.known}).one()
     expected, shown = Answer(known.answer), lease.asked["new_box"]
     correct = is_correct(task, answer, box, expected, known.boxes, project.settings.good_box_iou, shown)
+    if groups is not None:
+        correct = rand_index(groups, known.lesson["groups"]) >= project.settings.good_groups
     add_check(connection, lease.worker, task, purpose, event=event, known_question=lease.known, correct=correct)
     qualification = update_qualification(project, connection, lease.worker, task)
     if purpose is Purpose.HIDDEN:
         suspend_unreliable(project, connection, lease.worker)
     return qualification, make_lesson(known, correct, box, project.settings.good_box_iou)
+
+
+def _check_groups(mentions: Sequence[str], answer: Answer, groups: Sequence[Sequence[str]]) -> list[list[str]] | None:
+    """Return the groups of the answer "grouped", if they are a partition of the mentions."""
+    if answer is not Answer.GROUPED:
+        if groups:
+            raise RefusedError(f"the answer {answer.value!r} takes no groups")
+        return None
+    if problem := find_grouping_problem(mentions, groups):
+        raise RefusedError(problem)
+    return [list(group) for group in groups]
 
 
 def _read_size(connection: Connection, photo: str) -> tuple[int, int]:

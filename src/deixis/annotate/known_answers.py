@@ -12,6 +12,8 @@ from sqlalchemy import Connection, insert
 
 from deixis import geometry
 from deixis.annotate import lessons
+from deixis.annotate.grouping import find_grouping_problem, is_groupable
+from deixis.annotate.linking import groups_by_type
 from deixis.annotate.material import Material, prepare_photo
 from deixis.annotate.project import Project, add_photos
 from deixis.annotate.schema import known_questions
@@ -31,6 +33,7 @@ class KnownQuestion:
     boxes: tuple[XYXY, ...] = ()
     why: str = ""  # told to a worker after a test question
     right_boxes: tuple[XYXY, ...] = ()  # shown with it
+    groups: tuple[tuple[str, ...], ...] = ()  # of the answer "grouped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,8 @@ def add_known_photos(
 
     `make` makes the questions of a photo, by default those of the six tasks.
     """
-    make = make or make_known_questions
+    if make is None:
+        make = make_grouped_questions if project.settings.group_links else make_known_questions
     count = 0
     for photo in photos:
         material = prepare_photo(photo, folder=folder)
@@ -86,7 +90,8 @@ def insert_known_questions(
             "answer": known.answer.value,
             "boxes": [list(box) for box in known.boxes],
             "reviewed": reviewed,
-            "lesson": {"why": known.why, "boxes": [list(box) for box in known.right_boxes]},
+            "lesson": {"why": known.why, "boxes": [list(box) for box in known.right_boxes]}
+            | ({"groups": known.groups} if known.groups else {}),
         }
         for known in questions
     ]
@@ -103,6 +108,26 @@ def make_known_questions(photo: Photo, material: Material, rng: random.Random) -
     for chain in chains:
         if chain.decided:
             yield from _box_questions(material.photo, chain, size, rng)
+
+
+def make_grouped_questions(photo: Photo, material: Material, rng: random.Random) -> Iterator[KnownQuestion]:
+    """Make the same questions, with groups instead of pairs."""
+    for known in make_known_questions(photo, material, rng):
+        if known.question.task is not Task.LINK:
+            yield known
+    texts = {mention.id: mention.text for mention in material.mentions}
+    chain_of = {name: number for number, chain in enumerate(_gold_chains(photo, material)) for name in chain.mentions}
+    for mentions in groups_by_type(material.mentions):
+        names = tuple(mention.id for mention in mentions)
+        if not is_groupable(mentions) or not chain_of.keys() >= set(names):
+            continue
+        chains: dict[int, list[str]] = {}
+        for name in names:
+            chains.setdefault(chain_of[name], []).append(name)
+        groups = tuple(map(tuple, chains.values()))
+        if find_grouping_problem(names, groups) is None:
+            why = lessons.explain_groups(texts, groups)
+            yield KnownQuestion(Question(material.photo, Task.GROUP, names), Answer.GROUPED, why=why, groups=groups)
 
 
 def _gold_chains(photo: Photo, material: Material) -> list[_GoldChain]:

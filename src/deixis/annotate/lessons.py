@@ -71,6 +71,15 @@ def explain_stranger(texts: Mapping[str, str], mention: str) -> str:
     return f"“{texts[mention]}”, in caption {int(mention.partition(':')[0]) + 1}, names something else."
 
 
+def explain_groups(texts: Mapping[str, str], groups: Sequence[Sequence[str]]) -> str:
+    """Explain which mentions belong together."""
+    together = [group for group in groups if len(group) > 1]
+    if not together:
+        return "Annotators found that each names something else."
+    said = "; ".join(" · ".join(f"“{texts[name]}”" for name in group) for group in together)
+    return f"Annotators put together: {said}."
+
+
 def count_boxes(count: int) -> str:
     return "one box" if count == 1 else f"{count} boxes"
 

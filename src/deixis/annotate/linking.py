@@ -129,6 +129,7 @@ class LinkingResult:
     chains: tuple[Chain, ...]
     next_pair: tuple[str, str] | None  # mentions to compare next; None if all are placed
     transitions: dict[str, tuple[AppliedTransition, ...]]  # what placed each mention
+    next_group: tuple[str, ...] | None = None  # mentions to sort into groups: `deixis.annotate.grouping`
 
     def count_linked_by(self, event: int, chain: Iterable[CaptionMention], until: int | None = None) -> int:
         """Count the mentions of a chain that the proposals of an event placed there.

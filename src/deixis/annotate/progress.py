@@ -96,7 +96,7 @@ def read_progress(project: Project) -> Progress:
         ).one()
         people = _workers(project, connection)
         votes = _read_votes(connection)
-        tasks = tuple(_task(connection, task, votes[task]) for task in tasks_in_use(connection))
+        tasks = tuple(_task(connection, task, votes[task]) for task in tasks_in_use(project, connection))
         per_hour = _per_hour(connection)
         hours_left = _hours_left(project, connection, total, finished)
         corrections = summarize_corrections(project, connection)
@@ -291,7 +291,7 @@ def summarize_worker(project: Project, worker: str) -> WorkerSummary:
     """Summarize the work of a worker; missing qualifications are computed and stored."""
     with project.database.writing() as connection:
         _, levels = lock_worker(project, connection, worker)
-        used = tasks_in_use(connection)
+        used = tasks_in_use(project, connection)
         found = tuple(
             update_qualification(project, connection, worker, task)
             if level is Level.TEST

@@ -224,14 +224,18 @@ def find_damage(folder: Path) -> Iterator[str]:
         project.close()
 
 
-def tasks_in_use(connection: Connection) -> tuple[Task, ...]:
+def tasks_in_use(project: Project, connection: Connection) -> tuple[Task, ...]:
     """Return the tasks to show: pairs if there are any, and the six unless there is nothing but pairs."""
+    chain_tasks: tuple[Task, ...] = CHAIN_TASKS
+    if project.settings.group_links:
+        is_paired = project.settings.propose_links
+        chain_tasks = (Task.GROUP, *(task for task in CHAIN_TASKS if is_paired or task is not Task.LINK))
     if read_property(connection, PAIRS_PROPERTY) is None:
-        return CHAIN_TASKS
+        return chain_tasks
     has_chains = connection.execute(
         select(photos.c.id).where(photos.c.known.is_(False), photos.c.chains > 0).limit(1)
     ).first()
-    return tuple(Task) if has_chains else (Task.PAIR,)
+    return (*chain_tasks, Task.PAIR) if has_chains else (Task.PAIR,)
 
 
 def read_secret(project: Project) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, delete
@@ -62,6 +63,13 @@ def _update_barred(connection: Connection, number: int, before: Collection[str],
         connection.execute(delete(barred).where(barred.c.question == number, barred.c.worker.in_(removed)))
 
 
+class Stay(StrEnum):
+    """What a worker wants to stay with."""
+
+    PHOTO = "photo"
+    TASK = "task"
+
+
 @dataclass(frozen=True, slots=True)
 class LeasedQuestion:
     """A question reserved for one worker, who names it by its token."""
@@ -81,11 +89,13 @@ def next_question(
     *,
     exclude: Collection[str] = (),
     tasks: Collection[Task] = tuple(Task),
+    stay: Stay | None = None,
 ) -> LeasedQuestion | None:
     """Lease the next question of a worker; None if there is none now.
 
     `exclude` lists the tokens of questions that the page already shows or has loaded. Other questions that the worker
-    holds come first, oldest first, so that a reloaded page continues where it was.
+    holds come first, oldest first, so that a reloaded page continues where it was. `stay` prefers questions about the
+    photo, or of the task, of the last question.
     """
     now = project.clock()
     found, levels = lock_worker(project, connection, worker)
@@ -99,7 +109,8 @@ def next_question(
     open_tasks = [task for task in tasks if levels[task] not in NO_WORK]
     while open_tasks:
         parameters = {"p_worker": worker, "p_tasks": [task.value for task in open_tasks], "p_now": now}
-        question = connection.execute(schema.FIRST_OPEN_QUESTION, parameters).first()
+        question = _find_near(connection, parameters, stay) if stay else None
+        question = question or connection.execute(schema.FIRST_OPEN_QUESTION, parameters).first()
         if question is None:
             return None
         task = Task(question.task)
@@ -112,6 +123,18 @@ def next_question(
             return _lease(project, connection, worker, Purpose.WORK, question, now)
         open_tasks.remove(task)  # the worker has seen all known questions that could qualify them
     return None
+
+
+def _find_near(connection: Connection, parameters: dict[str, Any], stay: Stay) -> Any:
+    """Find the first open question about the photo, or of the task, of the worker's last question; None if none."""
+    last = connection.execute(schema.LAST_LEASE[stay.value], {"p_worker": parameters["p_worker"]}).first()
+    if last is None:
+        return None
+    if stay is Stay.PHOTO:
+        return connection.execute(schema.FIRST_OPEN_OF_PHOTO, parameters | {"p_photo": last.photo}).first()
+    if last.task not in parameters["p_tasks"]:
+        return None
+    return connection.execute(schema.FIRST_OPEN_QUESTION, parameters | {"p_tasks": [last.task]}).first()
 
 
 def lease_again(project: Project, connection: Connection, worker: str, event: int) -> LeasedQuestion | None:

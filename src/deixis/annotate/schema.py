@@ -155,6 +155,7 @@ leases = Table(
     Column("until", Float, nullable=False),
     Column("state", String, nullable=False),
     Index("leases_of_worker", "worker", "state"),
+    Index("leases_by_time", "worker", "until"),
     Index(
         "one_holder",
         "question",
@@ -327,6 +328,13 @@ FIRST_OPEN_QUESTION = (
     .limit(1)
     .with_for_update(skip_locked=True)
 )
+
+FIRST_OPEN_OF_PHOTO = FIRST_OPEN_QUESTION.where(questions.c.photo == _PHOTO)
+
+# By what a worker stays with. A known question is about another photo, so it does not count as a change of photo.
+_LAST_LEASE = select(leases.c.photo, leases.c.task).where(leases.c.worker == _WORKER)
+_LAST_LEASE = _LAST_LEASE.order_by(leases.c.until.desc()).limit(1)
+LAST_LEASE = {"photo": _LAST_LEASE.where(leases.c.known.is_(None)), "task": _LAST_LEASE}
 
 OPEN_BUT_BARRED = select(func.count()).select_from(barred).where(barred.c.worker == _WORKER)
 

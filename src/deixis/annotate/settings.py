@@ -35,6 +35,9 @@ class Settings(Rules):
         else is asked once the majority is certain.
     skip_singular_coverage
         Do not ask whether all boxes are drawn if the phrases plainly name one thing ("a dog") and it has a good box.
+    group_links, good_groups
+        Ask about all phrases that could be the same at once instead of about pairs, unless models propose links; and
+        the share of pairs that such an answer must have right, where the answer is known.
     history_items, history_accuracy
         Record elsewhere that a worker needs (§2.3: 500 items at 95 %), unless the owner vouches for them.
     test_questions, test_accuracy, test_attempts
@@ -78,6 +81,7 @@ class Settings(Rules):
     rolling_items: int = 20
     rolling_accuracy: float = 0.75
     good_box_iou: float = 0.5
+    good_groups: float = 0.6
     lease_s: float = 600.0
     held_at_once: int = 3
     pay_per_hour: float = 15.0
@@ -96,7 +100,15 @@ class Settings(Rules):
     def __post_init__(self) -> None:
         shares = ("history_accuracy", "test_accuracy", "first_accuracy", "first_boxes_good", "hidden_share")
         bounds = ("links_yes_from", "links_no_below", "boxes_show_from")
-        for name in (*shares, *bounds, "rolling_accuracy", "good_box_iou", "merge_iou", "merge_iou_other"):
+        for name in (
+            *shares,
+            *bounds,
+            "rolling_accuracy",
+            "good_box_iou",
+            "good_groups",
+            "merge_iou",
+            "merge_iou_other",
+        ):
             if not 0 <= getattr(self, name) <= 1:
                 raise DeixisError(f"{name} is {getattr(self, name)}; use a value from 0 to 1")
         for name in (

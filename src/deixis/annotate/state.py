@@ -26,6 +26,7 @@ from deixis.annotate.events import (
     Skipped,
     effective_events,
 )
+from deixis.annotate.grouping import apply_grouping, ask_for_groups, find_grouping, is_groupable
 from deixis.annotate.linking import (
     AppliedTransition,
     Chain,
@@ -91,6 +92,7 @@ class _EventIndex:
     """The effective events of a photo, by what they are about."""
 
     links: dict[str, Judged] = field(default_factory=dict)
+    groupings: list[Judged] = field(default_factory=list)
     verifications: dict[str, list[Judged]] = field(default_factory=lambda: defaultdict(list))
     box_events: dict[str, list[Judged | ChainDecision]] = field(default_factory=lambda: defaultdict(list))
     skipped_by: dict[tuple[Task, str], set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -108,6 +110,8 @@ def _index_events(events: Sequence[Event]) -> _EventIndex:
     for event in effective_events(events):
         if isinstance(event, Judged) and event.task is Task.LINK:
             index.links.setdefault(event.subject, event)
+        elif isinstance(event, Judged) and event.task is Task.GROUP:
+            index.groupings.append(event)
         elif isinstance(event, Judged) and event.task is Task.VERIFY:
             index.verifications[event.subject].append(event)
         elif isinstance(event, Judged) and event.task is Task.PAIR:
@@ -144,8 +148,10 @@ def derive_state(material: Material, events: Sequence[Event], rules: Rules) -> P
         if rules.independent:  # a worker who rejected a chain of the model gets no question about it
             for rejection in rejections:
                 index.skipped_by[rejection.task, rejection.subject].add(rejection.worker)
-        if linking.next_pair:
-            found.append(Question(material.photo, Task.LINK, linking.next_pair))
+        asked = linking.next_pair or linking.next_group
+        if asked:
+            task = Task.LINK if linking.next_pair else Task.GROUP
+            found.append(Question(material.photo, task, asked))
             found += [ChainState(chain, None, _link_transitions(chain, linking)) for chain in linking.chains]
             continue
         for chain in linking.chains:
@@ -245,6 +251,10 @@ def _link_group(
     group: Sequence[CaptionMention], index: _EventIndex, rules: Rules
 ) -> tuple[LinkingResult, list[Judged]]:
     """Link a group without the proposals of chains that workers rejected; also return the rejections."""
+    if grouped := find_grouping(group, index.groupings):
+        return apply_grouping(group, grouped), []
+    if rules.group_links and not index.proposed_links and is_groupable(group) and not _is_linked(group, index):
+        return ask_for_groups(group), []
     proposals = LinkProposals(index.proposed_links) if index.proposed_links else None
     rejections: list[Judged] = []
     while True:
@@ -264,6 +274,12 @@ def _link_group(
         if not rejected:
             return linking, rejections
         rejections += rejected
+
+
+def _is_linked(group: Sequence[CaptionMention], index: _EventIndex) -> bool:
+    """Return whether people have answered pairs of the group, which then stays with pairs."""
+    names = {mention.id for mention in group}
+    return any(names >= set(subject.split()) for subject in index.links)
 
 
 def _start_chain(
@@ -377,7 +393,8 @@ def _barred_workers(workflow: WorkflowState) -> frozenset[str]:
 
 def linked_by(chain: ChainState, links: Iterable[Judged]) -> frozenset[str]:
     """Return the workers who linked a mention to the chain."""
-    joined = {number for number, transition in chain.transitions if Answer.YES in transition.answers}
+    joining = {Answer.YES, Answer.GROUPED}
+    joined = {number for number, transition in chain.transitions if joining.intersection(transition.answers)}
     return frozenset(judged.worker for judged in links if judged.number in joined)
 
 
@@ -385,7 +402,7 @@ def _bar_linkers(question: Question, chain: ChainState, index: _EventIndex, rule
     """Keep workers from verifying their own links."""
     if question.task is not Task.VERIFY or not rules.independent or rules.verify_own:
         return question
-    return replace(question, barred=question.barred | linked_by(chain, index.links.values()))
+    return replace(question, barred=question.barred | linked_by(chain, [*index.links.values(), *index.groupings]))
 
 
 def _bar_skippers(question: Question, index: _EventIndex) -> Question:
@@ -406,7 +423,7 @@ def _chain_reviews(chain: ChainState, index: _EventIndex) -> Iterable[ReviewItem
 
 def extend_state(state: PhotoState, photo: str, events: Sequence[Event], new: Event, rules: Rules) -> PhotoState | None:
     """Update the state of `events` by one judgement about boxes, which changes one chain; None for other events."""
-    if not isinstance(new, Judged) or new.task in (Task.LINK, Task.VERIFY, Task.PAIR):
+    if not isinstance(new, Judged) or new.task in (Task.LINK, Task.GROUP, Task.VERIFY, Task.PAIR):
         return None
     if any(isinstance(event, Skipped) for event in events):  # the state does not say who skipped a question
         return None

@@ -24,7 +24,7 @@ XYXY = tuple[float, float, float, float]
 
 
 class Task(StrEnum):
-    """The tasks, in the order of the paper; `PAIR` is not one of its six."""
+    """The six tasks, in the order of the paper, and two more: `GROUP` replaces `LINK` if a project says so."""
 
     LINK = "link"
     VERIFY = "verify"
@@ -32,6 +32,7 @@ class Task(StrEnum):
     DRAWING = "drawing"
     QUALITY = "quality"
     COVERAGE = "coverage"
+    GROUP = "group"
     PAIR = "pair"
 
 
@@ -47,7 +48,7 @@ class Status(StrEnum):
     REVIEW = "review"
 
 
-CHAIN_TASKS = tuple(task for task in Task if task is not Task.PAIR)
+CHAIN_TASKS: tuple[Task, ...] = tuple(task for task in Task if task not in (Task.GROUP, Task.PAIR))
 """The six tasks of the paper, which make chains with boxes."""
 
 Stage = Task | Status
@@ -59,6 +60,7 @@ TASK_NAMES: dict[Task, str] = {
     Task.DRAWING: "Draw",
     Task.QUALITY: "Good or bad",
     Task.COVERAGE: "All there",
+    Task.GROUP: "Sort into groups",
     Task.PAIR: "Right or wrong",
 }
 """The names of the tasks on the pages."""
@@ -82,6 +84,7 @@ class Answer(StrEnum):
     RIGHT = "right"
     WRONG = "wrong"
     WRONG_BOX = "wrong box"
+    GROUPED = "grouped"
 
 
 ANSWERS_WITH_BOX = (Answer.DRAWN, Answer.ADJUSTED, Answer.WRONG_BOX)
@@ -103,6 +106,7 @@ class Rules:
     independent: bool = True
     verify_own: bool = False
     judges_per_pair: int = 10
+    group_links: bool = False
     skip_singular_coverage: bool = False
 
 
@@ -222,6 +226,11 @@ def skip_the_chain(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
 
 
 def start_a_chain(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
+    return replace(state, chains_left=())
+
+
+def place_in_groups(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
+    """All mentions of a group are placed at once; `deixis.annotate.grouping` makes the chains."""
     return replace(state, chains_left=())
 
 
@@ -435,6 +444,8 @@ WORKFLOW: tuple[Transition, ...] = (
     Transition(Task.LINK,        (Answer.YES,),     join_the_chain,         always,                  Status.PLACED),
     Transition(Task.LINK,        (Answer.NO,),      skip_the_chain,         a_chain_is_left,         Task.LINK),
     Transition(Task.LINK,        (Answer.NO,),      start_a_chain,          always,                  Status.PLACED),
+    # The same with one question about all mentions that could be the same, if `Rules.group_links`.
+    Transition(Task.GROUP,       (Answer.GROUPED,), place_in_groups,        always,                  Status.PLACED),
     # §2.1 Coreference Chain Verification, once no mention is left that may join: "do all these mentions name the same?"
     Transition(Status.CHAIN,     (),                nothing,                it_has_several_mentions, Task.VERIFY),
     Transition(Status.CHAIN,     (),                nothing,                always,                  Status.READY),

@@ -10,6 +10,7 @@ from deixis.annotate.workflow import WORKFLOW, Stage, Status, Task, Transition, 
 _POSITIONS: dict[Stage, tuple[float, float]] = {
     Status.NEW: (0.0, 6.2),
     Task.LINK: (2.8, 6.2),
+    Task.GROUP: (6.6, 7.0),
     Status.PLACED: (6.6, 6.2),
     Status.CHAIN: (9.0, 6.2),
     Task.VERIFY: (12.2, 6.2),

@@ -90,6 +90,10 @@ def init(
             help="Judge phrase–region pairs instead: correspondences of hm-lstm, or a prediction file of any system.",
         ),
     ] = None,
+    group_links: Annotated[
+        bool,
+        typer.Option("--group-links", help="Ask about all phrases that could be the same at once, not about pairs."),
+    ] = False,
     sample: Annotated[int, typer.Option(min=1, metavar="N", help="Number of pairs to draw at random.")] = 2000,
     json: Json = False,
 ) -> None:
@@ -105,7 +109,7 @@ def init(
     chosen = source.split(split) if split else source.photos
     gold = Dataset(known) if known else None
     known_photos = (gold.split(known_split) if known_split else gold.photos) if gold else []
-    settings = with_proposals(Settings(), propose, order)
+    settings = with_proposals(Settings(group_links=group_links), propose, order)
     if pairs is not None:
         _init_pairs(project, source, chosen, gold, known_photos, pairs, sample, database, json)
         return

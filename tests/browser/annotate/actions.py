@@ -23,6 +23,7 @@ NAMES = {
     Task.DRAWING: "Draw",
     Task.QUALITY: "Good or bad",
     Task.COVERAGE: "All there",
+    Task.GROUP: "Sort into groups",
     Task.PAIR: "Right or wrong",
 }
 KEYS = {

@@ -1,10 +1,10 @@
 // Requests and responses of the workbench's server. All text in them is untrusted and is shown as plain text only.
 import type { Box } from "../api";
 
-export type Task = "link" | "verify" | "requirement" | "drawing" | "quality" | "coverage" | "pair";
+export type Task = "link" | "verify" | "requirement" | "drawing" | "quality" | "coverage" | "group" | "pair";
 export type Role = "worker" | "reviewer" | "owner";
 
-export const TASKS: readonly Task[] = ["link", "verify", "requirement", "drawing", "quality", "coverage", "pair"];
+export const TASKS: readonly Task[] = ["link", "group", "verify", "requirement", "drawing", "quality", "coverage", "pair"];
 
 export interface Person {
   id: string;
@@ -80,6 +80,7 @@ export interface Answer {
   token: string;
   answer: string;
   box: Box | null;
+  groups?: string[][]; // of the answer "grouped"
   seconds: number;
   remark: string;
   guideline: number | null; // the version that was shown
@@ -371,11 +372,15 @@ export const invitation = (token: string) =>
 export const changePassword = async (old: string, fresh: string) =>
   remembered(await change<Session>("POST", "/api/password", { old, new: fresh }));
 
-export const next = (besides: string[]) => change<NextResponse>("POST", "/api/next", { besides, tasks: null });
-export const answer = (said: Answer, besides: string[] | null) =>
-  change<AnswerResponse>("POST", "/api/answer", withNext(said, besides));
-export const skip = (said: Skip, besides: string[] | null) =>
-  change<AnswerResponse>("POST", "/api/skip", withNext(said, besides));
+/** What somebody wants to stay with: a photo, a task, or nothing. */
+export type Stay = "photo" | "task" | "";
+
+export const next = (besides: string[], stay: Stay) =>
+  change<NextResponse>("POST", "/api/next", { besides, tasks: null, stay: stay || null });
+export const answer = (said: Answer, besides: string[] | null, stay: Stay) =>
+  change<AnswerResponse>("POST", "/api/answer", withNext(said, besides, stay));
+export const skip = (said: Skip, besides: string[] | null, stay: Stay) =>
+  change<AnswerResponse>("POST", "/api/skip", withNext(said, besides, stay));
 export const undo = (event: number) =>
   change<{ event: number; question: Question | null }>("POST", "/api/undo", { event });
 export const me = () => ask<Me>("GET", "/api/me");
@@ -443,8 +448,8 @@ export async function picture(url: string): Promise<Blob> {
   return response.blob();
 }
 
-function withNext(said: object, besides: string[] | null) {
-  return { ...said, next: besides && { besides, tasks: null } };
+function withNext(said: object, besides: string[] | null, stay: Stay) {
+  return { ...said, next: besides && { besides, tasks: null, stay: stay || null } };
 }
 
 function remembered(found: Session): Session {

@@ -6,10 +6,11 @@ interface Props {
   captions: readonly CutCaption[];
   mentions: readonly string[]; // in the order of their colours; others are context
   isOneColour?: boolean;
+  places?: readonly number[]; // the colours of the mentions, if several share one
 }
 
 /** Captions with what is asked about marked. Whatever they hold is text, in the direction of its own script. */
-export function Captions({ captions, mentions, isOneColour = false }: Props) {
+export function Captions({ captions, mentions, isOneColour = false, places }: Props) {
   const shown = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => shown.current?.querySelector("mark")?.scrollIntoView({ block: "nearest" }), []);
   return (
@@ -19,7 +20,7 @@ export function Captions({ captions, mentions, isOneColour = false }: Props) {
           {parts.map(({ text, mention }, place) => {
             const at = mention === null ? -1 : mentions.indexOf(mention);
             if (at < 0) return text;
-            const mark = markOf(isOneColour ? 0 : at);
+            const mark = markOf(places?.[at] ?? (isOneColour ? 0 : at));
             return (
               <mark key={place} class="asked" style={{ "--mark": mark.colour }}>
                 {text}

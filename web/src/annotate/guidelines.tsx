@@ -80,6 +80,7 @@ const ANSWERS: Record<api.Task, string[]> = {
   drawing: ["drawn", "no more"],
   quality: ["good", "bad"],
   coverage: ["all", "more"],
+  group: ["grouped"],
   pair: ["right", "wrong"],
 };
 

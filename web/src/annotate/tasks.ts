@@ -90,6 +90,12 @@ export const TASK_TEXTS: Record<Task, TaskText> = {
       { answer: "wrong box", key: "W", label: boxes.length > 1 ? "A box is wrong" : "This box is wrong" },
     ],
   },
+  group: {
+    name: "Sort into groups",
+    question: () => "Which of these phrases mean the same?",
+    hint: () => "Take a phrase, then choose the group where it belongs. Phrases of one caption are never the same.",
+    choices: () => [{ answer: "grouped", key: "Enter", label: "Send these groups" }],
+  },
   pair: {
     name: "Right or wrong",
     question: (question) => `Does this region show ${phraseOf(question)}?`,
@@ -134,6 +140,7 @@ export const LABELS: Record<string, string> = {
   adjusted: "Adjusted",
   all: "All there",
   more: "One is missing",
+  grouped: "Groups",
   right: "Right",
   wrong: "Wrong",
   "wrong box": "A box is wrong",

@@ -9,6 +9,7 @@ import { keepDraft, readDraft } from "./drafts";
 import { Drawing, type DrawingControl } from "./drawing";
 import { Frame, type FrameControl } from "./frame";
 import { Guide } from "./guidelines";
+import { GroupSorter, groupPlaces, groupsAlone } from "./groups";
 import { isKey, useKeys } from "./keys";
 import { Overlay, type StyledBox } from "./overlay";
 import { modelTag, proposalLine, proposedBoxes } from "./proposals";
@@ -39,6 +40,7 @@ interface Props {
 export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOpen, onGuide }: Props) {
   const [open, setOpen] = useState<"comment" | "bad phrase" | "help" | null>(null);
   const [remark, setRemark] = useState("");
+  const [groups, setGroups] = useState(() => groupsAlone(question));
   const [draft] = useState(() => readDraft(question.token));
   const [unsent, setUnsent] = useState(draft.comment);
   const [box, setBox] = useState<Box | null>(null);
@@ -85,6 +87,7 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
   };
   const answer = ({ answer: said, key, box: wrong }: Choice) => {
     if (said === CANCEL) return leaveStep();
+    if (said === "grouped") return canAnswer ? send(said, null) : undefined;
     const drawn = key === "Enter" ? boxNow() : (wrong ?? null);
     if (!canAnswer || (key === "Enter" && !drawn)) return;
     if (said === "adjusted" && !drawn) return setStep(said);
@@ -96,8 +99,10 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
       return queue.tell({ line: "There is a box. Send it with Enter, or remove it with Esc first.", kind: "plain" });
     send(said, drawn);
   };
-  const send = (said: string, drawn: Box | null) =>
-    queue.answer(question, { answer: said, box: drawn, remark, guideline: guideline?.version ?? null });
+  const send = (said: string, drawn: Box | null) => {
+    const sorted = said === "grouped" ? { groups: groups.map((group) => [...group]) } : {};
+    queue.answer(question, { answer: said, box: drawn, remark, guideline: guideline?.version ?? null, ...sorted });
+  };
   const skip = (badPhrase: string | null, said = remark) =>
     isSettled && queue.skip(question, { bad_phrase: badPhrase, remark: said });
   const accept = () => {
@@ -189,7 +194,9 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
             captions={question.captions}
             mentions={question.mentions.map(({ id }) => id)}
             isOneColour={question.task !== "link"}
+            places={question.task === "group" ? groupPlaces(question, groups) : undefined}
           />
+          {question.task === "group" && <GroupSorter question={question} groups={groups} onGroups={setGroups} />}
           {question.proposal && (
             <p class="suggestion">
               <span class="chip is-model">{proposalLine(question)}</span>
@@ -229,7 +236,7 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
             </p>
           )}
         </div>
-        <Answers choices={choices} canAnswer={canAnswer} hasBox={box !== null} onAnswer={answer} />
+        <Answers choices={choices} canAnswer={canAnswer} hasBox={box !== null || question.task === "group"} onAnswer={answer} />
         <Tools
           canUndo={queue.canUndo}
           isGuideOpen={isGuideOpen}

@@ -124,7 +124,7 @@ export function WorkPage({ session, worker, guidelines, onSignedOut, onGuideline
       ) : (
         <Nothing why={now.why} standings={standings.current} />
       )}
-      <Progress me={me} answered={now.answered} unsent={now.unsent} />
+      <Progress me={me} answered={now.answered} unsent={now.unsent} stay={now.stay} onStay={(what) => now.stayWith(what)} />
     </div>
   );
 }
@@ -141,7 +141,15 @@ function Nothing({ why, standings }: { why: string | null; standings: readonly a
   );
 }
 
-function Progress({ me, answered, unsent }: { me: api.Me | null; answered: number; unsent: number }) {
+interface ProgressProps {
+  me: api.Me | null;
+  answered: number;
+  unsent: number;
+  stay: api.Stay;
+  onStay: (what: api.Stay) => void;
+}
+
+function Progress({ me, answered, unsent, stay, onStay }: ProgressProps) {
   if (!me) return null;
   const { photos, finished } = me.project;
   return (
@@ -150,6 +158,14 @@ function Progress({ me, answered, unsent }: { me: api.Me | null; answered: numbe
         {count(me.judged + answered, "answer")} by you
         {unsent > 0 && ` · ${unsent} on the way`}
       </span>
+      <label class="stay">
+        <span class="unseen">Next questions</span>
+        <select value={stay} onChange={(event) => onStay(event.currentTarget.value as api.Stay)}>
+          <option value="">As they come</option>
+          <option value="photo">Stay with a photo</option>
+          <option value="task">Stay with a kind of question</option>
+        </select>
+      </label>
       <span class="progress-share">
         <span class="meter" aria-hidden="true">
           <span style={{ width: `${photos ? (100 * finished) / photos : 0}%` }} />

@@ -29,6 +29,7 @@ export interface Taught {
 export class WorkQueue {
   current: api.Question | null = null;
   taught: Taught | null = null; // shown instead of a question
+  stay: api.Stay = readStay();
   why: string | null = null; // there is no question
   notice: Notice | null = null;
   isOffline = false;
@@ -75,7 +76,7 @@ export class WorkQueue {
   }
 
   // A key may come between an answer and the moment when the next question is painted: it was meant for the first.
-  answer(question: api.Question, said: Pick<api.Answer, "answer" | "box" | "remark" | "guideline">) {
+  answer(question: api.Question, said: Pick<api.Answer, "answer" | "box" | "groups" | "remark" | "guideline">) {
     if (question !== this.current) return;
     this.#send(question, { kind: "answer", token: question.token, seconds: this.#seconds(), ...said });
   }
@@ -137,6 +138,17 @@ export class WorkQueue {
     this.wake();
   }
 
+  /** Choose what to stay with; questions that are loaded already come first. */
+  stayWith(what: api.Stay) {
+    this.stay = what;
+    try {
+      localStorage.setItem(STAY_KEY, what);
+    } catch {
+      // Nothing is kept here.
+    }
+    this.#changed();
+  }
+
   /** Go on after a lesson. */
   proceed() {
     this.taught = null;
@@ -195,7 +207,7 @@ export class WorkQueue {
       return true;
     }
     if (!this.#wants) return false;
-    const { question, why } = await api.next(this.#held);
+    const { question, why } = await api.next(this.#held, this.stay);
     this.#receive(question, why);
     return Boolean(question);
   }
@@ -205,7 +217,9 @@ export class WorkQueue {
     const besides = this.#wants ? [...this.#held, ...this.#outbox.tokens.slice(1)] : null;
     try {
       const kept =
-        kind === "answer" ? await api.answer(said as api.Answer, besides) : await api.skip(said as api.Skip, besides);
+        kind === "answer"
+          ? await api.answer(said as api.Answer, besides, this.stay)
+          : await api.skip(said as api.Skip, besides, this.stay);
       this.#outbox.remove(said.token);
       if (kept.lesson) this.#teach({ question: sent.question, said: sent.said, lesson: kept.lesson, standing: kept.standing });
       else this.#done.push({ event: kept.event, isAnswer: kind === "answer" });
@@ -289,6 +303,17 @@ export class WorkQueue {
     const wait = RETRY_MS[Math.min(this.#failures, RETRY_MS.length - 1)]!;
     this.#failures += 1;
     return Math.max(wait, error instanceof api.RequestError ? error.retryAfterMs : 0);
+  }
+}
+
+const STAY_KEY = "deixis-stay";
+
+function readStay(): api.Stay {
+  try {
+    const kept = localStorage.getItem(STAY_KEY);
+    return kept === "photo" || kept === "task" ? kept : "";
+  } catch {
+    return "";
   }
 }
 

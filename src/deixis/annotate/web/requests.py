@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from deixis.annotate.guidelines import MAX_EXAMPLE_LENGTH, MAX_EXAMPLES, MAX_TEXT_LENGTH
 from deixis.annotate.people import MAX_NAME_LENGTH, Role
+from deixis.annotate.queue import Stay
 from deixis.annotate.review import MAX_PHRASES
 from deixis.annotate.transactions import MAX_REMARK_LENGTH
 from deixis.annotate.workflow import XYXY, Task
@@ -71,12 +72,16 @@ class PasswordRequest(EmptyRequest):
 class NextRequest(EmptyRequest):
     besides: list[Token] = Field([], max_length=20, description="Tokens of questions that the page has loaded.")
     tasks: list[Task] | None = Field(None, max_length=len(Task), description="Restrict the question to these tasks.")
+    stay: Stay | None = Field(None, description="Prefer the photo, or the task, of the last question.")
 
 
 class AnswerRequest(EmptyRequest):
     token: Token
     answer: Annotated[str, Field(max_length=40), AfterValidator(_check_storable)]
     box: XYXY | None = None
+    groups: list[Annotated[list[MentionId], Field(max_length=MAX_PHRASES)]] = Field(
+        [], max_length=MAX_PHRASES, description='With the answer "grouped".'
+    )
     seconds: float = 0.0
     remark: Remark = ""
     guideline: int | None = Field(None, ge=0, le=2**31, description="Version of the guideline that was shown.")

@@ -85,6 +85,7 @@ def _add_question_routes(routes: APIRouter, context: AppContext) -> None:
                 *about,
                 body.answer,
                 box=body.box,
+                groups=body.groups,
                 seconds=body.seconds,
                 remark=body.remark,
                 bound=bound,
@@ -139,7 +140,7 @@ async def _run(
         if next_ is None or (assignment is not None and assignment.is_done):
             return outcome, assignment
         tasks = tuple(next_.tasks or Task)
-        question = next_question(project, connection, user.id, exclude=next_.besides, tasks=tasks)
+        question = next_question(project, connection, user.id, exclude=next_.besides, tasks=tasks, stay=next_.stay)
         reason = explain_no_question(project, connection, user.id) if question is None else None
         return replace(outcome, question=question, reason=reason), assignment
 
@@ -180,7 +181,7 @@ def _count_item(connection: Connection, user: AuthenticatedUser, outcome: Judgem
 def _read_used_guidelines(project: Project) -> dict[Task, Guideline]:
     found = read_guidelines(project)
     with project.database.reading() as connection:
-        return {task: found[task] for task in tasks_in_use(connection)}
+        return {task: found[task] for task in tasks_in_use(project, connection)}
 
 
 def _describe_qualification(qualification: Qualification) -> dict[str, Any]:
