@@ -92,6 +92,12 @@ def test_results_are_shown_in_the_terminal(
     assert out.rstrip().endswith("cat.jpg")
 
 
+def test_quotes_may_be_forgotten_and_swapped_letters_are_corrected(sample_index: Path, command: Command) -> None:
+    search = ("search", "--index", sample_index, "--all", "--paths")
+    assert command(*search, "a", "bee", "on", "a", "flower") == command(*search, "a bee on a flower")
+    assert command.json("search", "dgo", "--index", sample_index)["suggestions"] == {"dgo": ["dog"]}
+
+
 def test_similar_photos_are_found_without_the_photo_itself(
     tmp_path: Path, sample_index: Path, command: Command
 ) -> None:

@@ -46,6 +46,7 @@ def test_a_suggested_command_has_the_shortest_name(data: Path) -> None:
     assert named_places() == {"trip": str(data / "trip.deixis")}
     assert place_option(data / "photos.deixis") == ""
     assert place_option(str(data / "trip.deixis"), "--into") == " --into @trip"
+    assert place_option(str(data / "not-yet.deixis"), "--into") == " --into @not-yet"
     assert place_option("my photos") == " --index 'my photos'"
     assert "secret" not in place_option("postgresql://ada:secret@db/photos")
 

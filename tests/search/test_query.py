@@ -57,6 +57,8 @@ def test_a_query_without_words_is_an_error(typed: str) -> None:
         ("a man without a hat on a beach", ["a man               on a beach"], ["hat"]),
         ("a no parking sign", ["a no parking sign"], []),
         ("a knot in a rope", ["a knot in a rope"], []),
+        ("people without hats", ["people"], ["hats"]),
+        ("people in:holiday -dog", ["people"], ["dog"]),
     ],
 )
 def test_negated_words_are_excluded(typed: str, required: list[str], excluded: list[str]) -> None:

@@ -108,7 +108,7 @@ def index(
         _remove(photos or [], index_place(into), json)
         return
     if (not photos) == (source is None):
-        raise DeixisError("give either folders or photos, or --from INDEX")
+        raise DeixisError("give folders or photos, such as deixis index ~/Pictures, or --from INDEX")
     if source is not None and (rebuild or retry or scheduler or model or exclude or watch):
         raise DeixisError(
             "--from cannot be combined with --exclude, --model, --rebuild, --retry, --scheduler or --watch"

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def search(
-    sentence: Annotated[
-        str | None,
+    words: Annotated[
+        list[str] | None,
         typer.Argument(
             metavar="SENTENCE",
             help='English sentence in quotes. +WORD requires and -WORD excludes something: "dog +ball -snow", '
@@ -66,6 +66,7 @@ def search(
     from deixis.search.collection import open_index
     from deixis.search.results import all_photos, write_csv, write_links
 
+    sentence = None if words is None else " ".join(words)  # quotes are often forgotten
     if sentence is None and like is None:
         raise DeixisError("give a sentence in quotes, or --like PHOTO, or both")
     thumbnails: dict[str, bytes | None] = {}

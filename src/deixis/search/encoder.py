@@ -244,7 +244,8 @@ class SearchEncoder:
             return []
         common = [each for each, count in zip(known.words, known.counts, strict=True) if count >= _MIN_COUNT]
         near = WordTable(known, frozen=shipped_vectors()).nearest_known(word, common)
-        return near or get_close_matches(word, common, n=2, cutoff=0.8)
+        swapped = {word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in range(len(word) - 1)}
+        return near or [each for each in common if each in swapped] or get_close_matches(word, common, n=2, cutoff=0.8)
 
     def _prepare(self, photo: Image.Image) -> tuple[bytes, Any]:
         """Return the thumbnail of a decoded photo, and what a photo model with its own encoder needs of it."""

@@ -63,6 +63,8 @@ def place_option(place: str | PathLike[str], option: str = "--index") -> str:
     for name, known in named_places().items():
         if known == place:
             return f" {option} @{name}"
+    if Path(place).parent == data_folder() and place.endswith(_SUFFIX):  # a name that no index has yet
+        return f" {option} @{Path(place).name.removesuffix(_SUFFIX)}"
     return f" {option} {quote(hide_password(place))}"
 
 

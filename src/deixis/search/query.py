@@ -26,6 +26,9 @@ _NEGATION = re.compile(r"\b(?:no|not|without|except|nobody|noone)\b", re.IGNOREC
 _GENERIC = frozenset(("find", "image", "images", "photo", "photos", "picture", "pictures", "pics", "show", "shots"))
 """Words that say nothing about what a photo shows."""
 
+_VISIBLE = frozenset(("people",))
+"""Words of the list of function words that say what a photo shows."""
+
 
 @dataclass(frozen=True)
 class QueryPart:
@@ -64,7 +67,7 @@ def parse_query(text: str, photo_filter: PhotoFilter | None = None) -> Query:
     for negation in negations:
         rest = rest[: negation.start] + " " * (negation.end - negation.start) + rest[negation.end :]
         signed["-"] += [QueryPart(phrase, start) for phrase, start in negation.phrases]
-    if (negations or signed["-"] or found_filter) and not set(content_words(words(rest))) - _GENERIC:
+    if (negations or signed["-"] or found_filter) and not _names(rest) - _GENERIC:
         rest = ""  # such as "photos" of "photos without people"
     sentence = [QueryPart(rest.strip(), len(rest) - len(rest.lstrip()))] if rest.strip() else []
     required = tuple(sentence + signed["+"])
@@ -114,4 +117,9 @@ def check_contradiction(required: list[str], excluded: list[str]) -> None:
 
 
 def _content_stems(text: str) -> frozenset[str]:
-    return frozenset(stem(word) for word in content_words(words(text)))
+    return frozenset(map(stem, _names(text)))
+
+
+def _names(text: str) -> set[str]:
+    """Return the words that may say what a photo shows."""
+    return set(words(text)) - (function_words() - _VISIBLE)
