@@ -23,6 +23,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,7 @@ def inputs_of(table: Table, options: Options) -> list[tuple[str, tuple[str, ...]
     return found + ([("ours", ())] if options.inputs != "paper" else [])
 
 
+@cache
 def all_units(options: Options) -> list[tuple[str, ScoringUnit]]:
     """Everything that has to be computed, with a name; each score once."""
     found: dict[Path, tuple[str, ScoringUnit]] = {}
@@ -223,19 +225,20 @@ def compute(options: Options, jobs: int, seconds: float, log: Path) -> bool:
     # Image features lock their stores, so a preparation that shares a folder with another waits for the next round.
     log.parent.mkdir(parents=True, exist_ok=True)
     needed = preparations(todo)
-    if not _in_processes(_prepare, needed, min(4, len(needed)), left, log):
-        return False
+    prepared = _in_processes(_prepare, needed, min(4, len(needed)), left, log)
     work = [(options, job) for job in make_jobs(units)]
-    return _in_processes(_run_job, work, min(jobs, len(work)), left, log)
+    return _in_processes(_run_job, work, min(jobs, len(work)), left, log) and prepared
 
 
 def _in_processes(function: Any, work: Sequence[Any], jobs: int, left: Any, log: Path) -> bool:
-    """Run work in processes until it is done or the time is over; log each result."""
+    """Run work in processes until it is done or the time is over; log each result; whether all of it was done."""
+    if not work:
+        return True
     threads = str(max((os.cpu_count() or 1) // jobs, 1))
     environment = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), threads)
     before = {name: os.environ.get(name) for name in environment}
     os.environ.update(environment)  # read by the processes when they start
-    started = time.monotonic()
+    started, complete = time.monotonic(), True
     try:
         with multiprocessing.get_context("spawn").Pool(jobs) as pool:
             results = pool.imap_unordered(function, work)
@@ -246,12 +249,13 @@ def _in_processes(function: Any, work: Sequence[Any], jobs: int, left: Any, log:
                     print(f"time is over: {len(work) - done} of {len(work)} not done", file=sys.stderr)
                     return False  # leaving the block stops the processes
                 for name, seconds, error in found if isinstance(found, list) else [found]:
+                    complete = complete and not error
                     at = time.monotonic() - started
                     line = f"{done + 1}/{len(work)} at {at:.0f} s: {name}: {error or f'{seconds:.1f} s'}"
                     print(line, file=sys.stderr, flush=True)
                     with log.open("a", encoding="utf-8") as file:
                         file.write(json.dumps({"name": name, "seconds": round(seconds, 2), "error": error}) + "\n")
-        return True
+        return complete
     finally:
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})

@@ -109,6 +109,17 @@ def test_tables_are_computed_in_other_processes_and_written_to_the_page(tmp_path
     assert "| BRNN | paper | 22.2 | 48.2 | 61.4 | 15.2 | 37.7 | 50.5 | another group's system |" in page
 
 
+def test_an_error_of_a_model_is_logged_and_the_others_are_computed(
+    quarters: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = make_options(quarters, "entities-3", changes=("embedding_dim=200", *SMALL[1:]), only=("cca", "chunks"))
+    [first, *_] = tables.make_jobs(tables.all_units(options))
+    [(name, _, error)] = tables.run_job(options, first)
+    assert "entities-3 ours retrieval cca" in name
+    assert "embedding_dim=200" in error
+    assert tables._in_processes(tables._run_job, [], 0, None, tmp_path / "log"), "nothing to do is done"
+
+
 def test_a_row_that_was_not_computed_says_what_it_lacks(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(MARKS)
