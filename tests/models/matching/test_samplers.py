@@ -260,6 +260,17 @@ def test_the_control_has_as_many_targets_with_random_pairs() -> None:
     assert others > chains_of_batch / 4, "further pairs are mostly of other chains"
 
 
+def test_the_control_has_as_many_targets_in_each_direction_apart() -> None:
+    """With single positives there are second phrases, but no second regions."""
+    names = ("papers/two-branch-phrases-random-partners", "papers/two-branch-phrases-sampling-only")
+    samplers = [
+        RegionPhraseSampler(random_pairs(), replace(TWO_BRANCH[name], positives="single"), 20) for name in names
+    ]
+    for control, usual in zip(*map(batches_of, samplers), strict=True):
+        assert len(control.text_targets) == len(usual.text_targets) == control.size
+        assert len(control.visual_targets) == len(usual.visual_targets) > control.size
+
+
 def test_the_control_for_sentences_draws_any_sentences() -> None:
     photo = np.repeat(np.arange(30), 3)
     settings = replace(TWO_BRANCH["papers/two-branch-sentences"], text_neighbour_weight=0.0, random_partners=True)
