@@ -111,14 +111,16 @@ function Corrections({ made }: { made: api.CorrectionSummary }) {
       <p>
         {made.photos === 1 ? "1 photo was" : `${made.photos} photos were`} corrected. Of {boxes} boxes there,{" "}
         {made.boxes_kept} were kept{share(made.boxes_kept)}, {made.boxes_moved} moved and {made.boxes_deleted} deleted;{" "}
-        {made.boxes_added} were added.
+        {made.boxes_added} {made.boxes_added === 1 ? "was" : "were"} added.
         {made.same_chain !== null && made.same_chain < 1 && (
           <> Phrases are together as before in {(100 * made.same_chain).toFixed(1)} % of pairs.</>
         )}
       </p>
-      <a class="button" href="#/gallery">
-        Gallery
-      </a>
+      <p class="card-link">
+        <a class="button" href="#/gallery">
+          Gallery
+        </a>
+      </p>
     </section>
   );
 }
