@@ -13,7 +13,7 @@ First, `/api/status` is requested a few hundred times over one connection, one a
 
 - search: a new sentence in every request, ten results
 - search, popular: sentences of many users, in which the n-th most popular of 3,072 has a share in proportion to 1 / n
-- search, explained: the same with a box for each phrase in each result
+- phrases of a query, photo known: boxes for each phrase in a result, as the page asks for them after a search
 - ground, photo known: one of the sixteen photos in the server's cache, another sentence
 - ground, any photo: each photo is encoded again
 
@@ -58,7 +58,7 @@ SENTENCES = [
 ]
 """3,072 sentences."""
 
-KINDS = ("search", "search, popular", "search, explained", "ground, photo known", "ground, any photo")
+KINDS = ("search", "search, popular", "phrases of a query, photo known", "ground, photo known", "ground, any photo")
 KEEP_ALIVE_MS = 10.0
 """Limit of the median response time of `/api/status` over one connection, on a machine that does nothing else."""
 
@@ -240,8 +240,11 @@ def kinds(client: Client, ids: list[str], rng: random.Random) -> dict[str, tuple
     def popular() -> str:
         return rng.choices(order, shares)[0]
 
-    def search(sentence: Callable[[], str], tail: str = "") -> Callable[[], Request]:
-        return lambda: client.get(f"/api/search?q={quote(sentence())}&top=10{tail}")
+    def search(sentence: Callable[[], str]) -> Callable[[], Request]:
+        return lambda: client.get(f"/api/search?q={quote(sentence())}&top=10")
+
+    def explain(photos: list[str]) -> Callable[[], Request]:
+        return lambda: client.get(f"/api/photos/{rng.choice(photos)}/phrases?q={quote(new())}")
 
     def ground(photos: list[str]) -> Callable[[], Request]:
         return lambda: client.post("/api/ground", {"photo": rng.choice(photos), "sentence": rng.choice(SENTENCES)})
@@ -249,7 +252,7 @@ def kinds(client: Client, ids: list[str], rng: random.Random) -> dict[str, tuple
     requests = (
         (search(new), 20.0),
         (search(popular), 40.0),
-        (search(new, "&explain=true"), 10.0),
+        (explain(ids[:12]), 5.0),
         (ground(ids[:12]), 5.0),
         (ground(ids), 1.0),
     )

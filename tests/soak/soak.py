@@ -65,7 +65,7 @@ def request_kinds(client: Client, ids: list[str], rng: random.Random) -> dict[st
 
     return {
         "search": lambda: client.get(f"/api/search?q={quote(sentence())}&top=20"),
-        "explain": lambda: client.get(f"/api/search?q={quote(sentence())}&explain=true&all=true"),
+        "explain": lambda: client.get(f"/api/photos/{photo()}/phrases?q={quote(sentence())}"),
         "like": lambda: client.get(f"/api/search?like={photo()}"),
         "ground": lambda: client.post("/api/ground", {"photo": photo(), "sentence": sentence()}),
         "caption": lambda: client.post("/api/caption", {"photo": photo()}),
