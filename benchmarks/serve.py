@@ -93,6 +93,15 @@ class Load:
         return self.failed == self.refused == 0 and self.p99 <= limit_ms
 
 
+_addresses = count()
+
+
+async def connect(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect as one of 200 users: the server limits the rate of requests by address."""
+    own = (f"127.0.0.{2 + next(_addresses) % 200}", 0) if host == "127.0.0.1" and sys.platform == "linux" else None
+    return await asyncio.open_connection(host, port, local_addr=own)
+
+
 class Client:
     """Keep-alive connections, one per concurrent request."""
 
@@ -106,7 +115,7 @@ class Client:
             reader, writer = self._idle.pop()
             with suppress(ConnectionError, asyncio.IncompleteReadError):  # the server closes idle connections
                 return await self._status(request, reader, writer)
-        return await self._status(request, *await asyncio.open_connection(self.host, self.port))
+        return await self._status(request, *await connect(self.host, self.port))
 
     async def _status(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
         writer.write(request.data)

@@ -17,8 +17,9 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from deixis.data.decoder import DecoderPool
+from deixis.errors import DeixisError
 from deixis.web.app import make_app
-from deixis.web.security import AccessPolicy
+from deixis.web.security import AccessPolicy, ServerLimits
 from tests.trust.test_files import progressive
 from tests.trust.test_slow_clients import connect
 from tests.web.fakes import FakeCollection, FakeInference, photo_bytes
@@ -146,3 +147,27 @@ def _wait_for(is_true: Callable[[], bool]) -> None:
     while not is_true():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def test_a_search_for_which_there_is_no_room_is_refused_before_it_is_parsed(
+    collection: FakeCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, finish = threading.Semaphore(0), threading.Event()
+
+    def search(*_: object, **__: object) -> None:
+        running.release()
+        assert finish.wait(60)
+        raise DeixisError("enough")
+
+    monkeypatch.setattr(collection, "search", search)
+    limits = ServerLimits(search_threads=1, search_queue=1)
+    app = make_app(collection, inference=FakeInference(), limits=limits)
+    with TestClient(app, base_url="http://127.0.0.1") as client, ThreadPoolExecutor(2) as threads:
+        try:
+            asked = [threads.submit(client.get, "/api/search", params={"q": f"dog {number}"}) for number in range(2)]
+            assert running.acquire(timeout=60)
+            _wait_for(lambda: client.get("/api/search", params={"top": "no number"}).status_code == 503)
+            assert client.get("/api/openapi.json").status_code == 200
+        finally:
+            finish.set()
+        assert {each.result().status_code for each in asked} <= {400, 503}

@@ -164,5 +164,7 @@ def _limit_memory() -> None:
 
 if __name__ == "__main__":
     _limit_memory()
+    if hasattr(os, "nice"):
+        os.nice(5)  # searches come first
     with suppress(BrokenPipeError, EOFError):  # the server has ended
         _serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -19,6 +20,10 @@ from deixis.web.inference import InferenceService, ResultCache
 from deixis.web.pages import add_error_handlers, add_page
 from deixis.web.routes import PhotoNotFoundError, RouteContext, api_routes
 from deixis.web.security import AccessPolicy, SecurityMiddleware, ServerLimits, error_response, is_loopback
+
+_MODEL_PATHS = ("/api/ground", "/api/caption", "/api/describe", "/api/search/like")
+_SWITCH_INTERVAL_S = 0.0002
+"""How long a computing thread may block the event loop: refusals should not wait for searches."""
 
 
 def make_app(
@@ -76,7 +81,12 @@ def make_app(
     async def photo_not_found(_: Request, error: PhotoNotFoundError) -> Response:
         return error_response(404, "photo not found")
 
-    app.add_middleware(SecurityMiddleware, policy=policy)
+    waiting = dict.fromkeys(_MODEL_PATHS, (model_executor, upload_executor)) | {"/api/search": (search_executor,)}
+    app.add_middleware(
+        SecurityMiddleware,
+        policy=policy,
+        is_busy=lambda path: any(executor.is_busy for executor in waiting.get(path, ())),
+    )
     return app
 
 
@@ -96,6 +106,7 @@ def serve(
     from deixis.web.server import run_server
 
     return_large_blocks()
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
     limits, address = ServerLimits(), address.with_token(on_loopback=needs_token)
     inference = inference or InferenceService(limits.cached_photos, photos.encoder.region_model)
     policy = AccessPolicy(address.host, address.token, limits.upload_bytes)

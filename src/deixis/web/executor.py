@@ -40,7 +40,7 @@ class BoundedExecutor:
         self, work: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs
     ) -> Result:
         """Run a function in a thread. Its slot is released when it ends, even if the caller has stopped waiting."""
-        if self._free_slots <= 0 or self._longest_wait_s() > self._max_wait_s:
+        if self.is_busy:
             raise BusyError
         self._free_slots -= 1
         if self._threads is None:
@@ -59,6 +59,11 @@ class BoundedExecutor:
         future = asyncio.get_running_loop().run_in_executor(self._threads, start)
         future.add_done_callback(self._release)
         return await asyncio.shield(future)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a further call would be rejected now."""
+        return self._free_slots <= 0 or self._longest_wait_s() > self._max_wait_s
 
     def close(self) -> None:
         """Cancel waiting calls and stop the threads; a later call starts new ones."""

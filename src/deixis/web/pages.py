@@ -22,7 +22,7 @@ from deixis.errors import DeixisError, PhotoError, UnavailableError
 from deixis.search.index.photo_files import make_thumbnail
 from deixis.storage.remote import is_remote
 from deixis.web.executor import BusyError
-from deixis.web.security import error_response
+from deixis.web.security import busy_response, error_response
 
 STATIC = Path(__file__).parent / "static"
 """The built page, from ``web/``."""
@@ -113,7 +113,7 @@ def add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(BusyError)
     async def busy(_: Request, error: BusyError) -> Response:
-        return error_response(503, "the server is busy; try again in a moment", {"retry-after": "1"})
+        return busy_response()
 
     @app.exception_handler(ClientDisconnect)
     async def disconnected(_: Request, error: ClientDisconnect) -> Response:

@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import ipaddress
 import logging
+import os
 import socket
 from base64 import b64encode
 from collections.abc import Callable
@@ -31,6 +32,9 @@ BODY_S = 15.0
 MIN_TOKEN_LENGTH = 12
 
 
+_CORES = os.cpu_count() or 1
+
+
 @dataclass(frozen=True)
 class ServerLimits:
     """Limits of uploads, and of requests that run at once, queue and wait (`BoundedExecutor`).
@@ -41,16 +45,16 @@ class ServerLimits:
 
     upload_bytes: int = 32 * 2**20
     upload_pixels: int = 50_000_000
-    search_threads: int = 4
-    search_queue: int = 400
-    search_wait_s: float = 0.5
+    search_threads: int = 4 if _CORES > 2 else 2  # more would only compete with the event loop
+    search_queue: int = 14
+    search_wait_s: float = 0.25
     picture_threads: int = 4
     picture_wait_s: float = 2.0
     upload_threads: int = 2  # and processes that decode
-    upload_queue: int = 16
+    upload_queue: int = 6
     upload_wait_s: float = 2.0
-    model_threads: int = 2
-    model_queue: int = 16
+    model_threads: int = 2 if _CORES > 2 else 1
+    model_queue: int = 6
     model_wait_s: float = 2.0
     cached_searches: int = 128  # responses, of about 20 kB; 170 kB with the maximum number of results
     cached_photos: int = 16  # photos whose features are cached, so that further sentences about them are fast
@@ -148,9 +152,10 @@ class AccessPolicy:
 class SecurityMiddleware:
     """ASGI middleware that rejects requests before their bodies are read and adds security headers to responses."""
 
-    def __init__(self, app: ASGIApp, policy: AccessPolicy) -> None:
+    def __init__(self, app: ASGIApp, policy: AccessPolicy, is_busy: Callable[[str], bool] = lambda path: False) -> None:
         self.app = app
         self.policy = policy
+        self.is_busy = is_busy  # whether requests for a path are refused now, as cheaply as possible
         self._rates = RateLimiter(policy.requests_per_s, policy.requests_at_once)
         self._uploads = 0
 
@@ -208,6 +213,8 @@ class SecurityMiddleware:
             return error_response(403, "requests from pages of other sites are not allowed")
         if self.policy.token and not self.policy.accepts_token(_request_token(headers, _cookie_name(scope))):
             return self._sign_in(scope)
+        if self.is_busy(scope["path"]):
+            return busy_response()
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > self._max_bytes(scope):
             return error_response(413, TooLargeError(self._max_bytes(scope)).detail)
@@ -236,6 +243,11 @@ class SecurityMiddleware:
 def error_response(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
     """Return an error in the form of the API."""
     return JSONResponse({"error": message}, status, headers)
+
+
+def busy_response() -> JSONResponse:
+    """Return the response to a request for which there is no room."""
+    return error_response(503, "the server is busy; try again in a moment", {"retry-after": "1"})
 
 
 class TooLargeError(HTTPException):
