@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from deixis.annotate.people import find_session
 from deixis.annotate.project import open_for_work, open_project, read_secret
 from deixis.annotate.schema import photos
 from deixis.annotate.state import Reason
@@ -174,6 +175,32 @@ def test_pairs_of_a_prediction_file_are_judged_and_scored(data: Path, capsys: py
     assert sorted(row["right"] for row in judged) == [False, True, True, True]
     assert _run(["annotate", "pairs", "q"]) == 0
     assert "right: 3 (75.0%" in output(capsys)
+
+
+def test_tokens_webhooks_and_suspensions(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    worker = run_json(capsys, "annotate", "invite", "p", "Ann", "--vouch")["worker"]
+    made = run_json(capsys, "annotate", "token", "p", "Ann", "--for", "export")
+    opened = open_for_work(project)
+    session = find_session(opened, made["token"])
+    assert session is not None
+    assert session.worker.id == worker
+    assert [each["name"] for each in run_json(capsys, "annotate", "token", "p")] == ["export"]
+    run_json(capsys, "annotate", "token", "p", "--revoke", made["id"])
+    assert find_session(opened, made["token"]) is None
+    hook = run_json(capsys, "annotate", "webhook", "p", "--add", "https://example.org/hook", "--on", "judgement")
+    listed = run_json(capsys, "annotate", "webhook", "p")
+    assert [(each["id"], each["kinds"], each["waiting"]) for each in listed] == [(hook["id"], ["judgement"], 0)]
+    assert "secret" not in listed[0]
+    assert _run(["annotate", "webhook", "p", "--add", "https://example.org/hook", "--on", "everything"]) == 2
+    assert run_json(capsys, "annotate", "webhook", "p", "--retry", hook["id"]) == {"again": 0}
+    run_json(capsys, "annotate", "webhook", "p", "--remove", hook["id"])
+    assert run_json(capsys, "annotate", "webhook", "p") == []
+    assert next_question(opened, worker)
+    assert run_json(capsys, "annotate", "suspend", "p", "Ann") == {"worker": worker, "suspended": True}
+    assert next_question(opened, worker) is None
+    assert _run(["annotate", "suspend", "p", "Ann", "--resume"]) == 0
+    assert next_question(opened, worker)
+    opened.close()
 
 
 def test_only_options_that_exist_are_suggested(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
