@@ -14,7 +14,7 @@ from tests.browser.conftest import Site
 from tests.web.fakes import FakeCollection, FakeInference, photo_bytes
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator, Page
+    from playwright.sync_api import Browser, Locator, Page, Route
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 from playwright.sync_api import expect
@@ -93,6 +93,17 @@ def test_labels_say_what_a_photo_shows_if_the_model_is_sure(page: Page, site: Si
         page.goto(site(inference=unsure))
     page.wait_for_load_state("networkidle")
     expect(page.get_by_label("dog.jpg", exact=True)).to_be_visible()
+
+
+def test_more_results_than_are_shown_are_not_counted_as_all(page: Page, site: Site) -> None:
+    def many(route: Route) -> None:
+        answer = route.fetch().json()
+        answer["hits"] = [{**answer["hits"][0], "id": f"{number}-0"} for number in range(100)]
+        route.fulfill(json=answer)
+
+    page.route("**/api/search*", many)
+    page.goto(site() + "?q=dog")
+    expect(page.get_by_text("The 100 most likely photos")).to_be_visible()
 
 
 def test_unknown_words_are_reported(page: Page, site: Site) -> None:

@@ -81,6 +81,9 @@ export const FILTER = /(?:^|\s)(-?in|camera|after|before):("[^"]*"|\S+)/gi;
 const isOnlyFilters = (q: string) => q.trim() !== "" && q.replace(FILTER, "").trim() === "";
 const MAX_RESULTS = 500; // of the server
 
+/** Maximum number of results of a search, twice as many with improbable ones. */
+export const SHOWN_RESULTS = 100;
+
 export class ApiError extends Error {
   constructor(
     message: string,
@@ -103,7 +106,7 @@ export const phrases = (id: string, q: string, signal?: AbortSignal) =>
   request<{ phrases: FoundPhrase[] }>(`/api/photos/${id}/phrases?${new URLSearchParams({ q })}`, { signal });
 
 export function search(query: { q?: string; like?: string; all: boolean }, signal?: AbortSignal) {
-  const top = isOnlyFilters(query.q ?? "") ? MAX_RESULTS : query.all ? 200 : 100;
+  const top = isOnlyFilters(query.q ?? "") ? MAX_RESULTS : query.all ? 2 * SHOWN_RESULTS : SHOWN_RESULTS;
   const params = new URLSearchParams({ top: String(top), all: String(query.all) });
   if (query.q) params.set("q", query.q);
   if (query.like) params.set("like", query.like);
@@ -113,7 +116,7 @@ export function search(query: { q?: string; like?: string; all: boolean }, signa
 export function searchByFile(file: Blob, all: boolean, signal?: AbortSignal) {
   const form = new FormData();
   form.set("photo", file);
-  return request<SearchResponse>(`/api/search/like?top=100&all=${all}`, { method: "POST", body: form, signal });
+  return request<SearchResponse>(`/api/search/like?top=${SHOWN_RESULTS}&all=${all}`, { method: "POST", body: form, signal });
 }
 
 /** A photo of the index, by its id, or a file of the user. */

@@ -244,7 +244,11 @@ function ResultSummary(props: { found: ReturnType<typeof useSearch>; all: boolea
   const hasProbabilities = answer.hits[0]!.probability !== null;
   return (
     <>
-      {props.all ? `The ${answer.hits.length} closest` : counted(answer.hits.length)}
+      {props.all
+        ? `The ${answer.hits.length} closest`
+        : answer.hits.length < api.SHOWN_RESULTS
+          ? counted(answer.hits.length)
+          : `The ${answer.hits.length} most likely photos`}
       {hasProbabilities && " · "}
       {hasProbabilities && (
         <button class="link" onClick={() => props.onAll(!props.all)}>
