@@ -4,10 +4,11 @@ python scripts/tables.py DATA … --out docs/scores --page docs/results.md [--ta
 python scripts/tables.py --out docs/scores --page docs/results.md
 
 The first form computes what is missing: features first, then the models, --jobs of them at a time on one GPU, in the
-order of --tables. Scores are saved as they are computed (--runs, by default DATA/experiments), and the next run
-continues. After --minutes, trainings that are not done are stopped. Each table is computed on the first DATA that it
-can be computed on; --test names those that are scored on their split test, with choices on dev. What is complete is
-written to OUT, one JSON document per table, and the section of tables in the page is written again.
+order of --tables. Scores are saved as they are computed (--runs, by default DATA/experiments, with the seconds of each
+in log.jsonl), and the next run continues. After --minutes, trainings that are not done are stopped. Each table is
+computed on the first DATA that it can be computed on; --test names those that are scored on their split test, with
+choices on dev. What is complete is written to OUT, one JSON document per table, and the section of tables in the page
+is written again.
 
 The second form only writes the page from the documents in OUT.
 """
@@ -280,6 +281,8 @@ def save_documents(options: Options, out: Path) -> None:
             print(f"{name}: {found.stderr.strip()}", file=sys.stderr)
             continue
         document = json.loads(found.stdout)
+        document["data"] = dataset.path.name  # where it was on this machine does not matter
+        document["command"] = document["command"].replace(str(dataset.path), dataset.path.name)
         if any(row["ours"] or row.get("recipe") for row in document["rows"]):
             text = json.dumps(document, indent=1, ensure_ascii=False)
             (out / f"{name}.json").write_text(text + "\n", encoding="utf-8")
@@ -431,7 +434,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complete = True
         if data:
             seconds = min(given.minutes * 60, 10 * 365 * 86400)
-            complete = compute(options, given.jobs, seconds, given.out / "log.jsonl")
+            complete = compute(options, given.jobs, seconds, (given.runs or data[0] / FOLDER) / "log.jsonl")
             save_documents(replace(options, only=()), given.out)
         if given.page:
             write_page(given.page, given.out)
