@@ -153,7 +153,8 @@ def test_every_route_requires_a_login(bench: MakeBench) -> None:
     tried = 0
     photo, worker = "p" + "0" * 24, "w" + "0" * 12
     body = {"token": "t", "answer": "yes", "event": 1, "text": "", "phrases": [], "old": "", "new": "", "name": "x"}
-    body |= {"photo": photo, "mention": "0:0-1", "decision": "keep", "worker": worker, "task": "link"}
+    body |= {"photo": photo, "mention": "0:0-1", "decision": "keep", "worker": worker, "task": "link", "seen": 0}
+    body["action"] = "draw"
     for path, methods in client.get("/api/openapi.json").json()["paths"].items():
         if path in open_to_all:
             continue
