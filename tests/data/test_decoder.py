@@ -82,9 +82,12 @@ def test_decoders_import_little_and_have_a_limit_of_memory(decoders: DecoderPool
 
 
 def test_no_process_stays_after_close() -> None:
-    pool = DecoderPool(1)
+    pool = DecoderPool(2)
     pool.decode(photo(), PIXELS)
     process = _process(pool)
+    slots = [pool._idle.get() for _ in range(2)]
+    for slot in slots:  # so that the process is not in the slot that comes first
+        pool._idle.put(slot)
     pool.close()
     deadline = time.monotonic() + 20
     while process.poll() is None and time.monotonic() < deadline:

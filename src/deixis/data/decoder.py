@@ -59,8 +59,8 @@ class DecoderPool:
     def close(self) -> None:
         """Stop all processes; those that are decoding stop at the end of it."""
         self._is_closed = True
-        for _ in range(self._idle.qsize()):
-            decoder = self._idle.get()
+        idle = [self._idle.get() for _ in range(self._idle.qsize())]
+        for decoder in idle:
             if decoder is not None:
                 decoder.stop()
             self._idle.put(None)
