@@ -17,6 +17,7 @@ import pytest
 
 from deixis.data.samples import SAMPLES
 from deixis.search.index.sqlite import open_for_reading
+from deixis.storage.row_checks import register_checks
 from tests.cli.conftest import Command
 
 
@@ -57,6 +58,7 @@ def test_the_result_and_the_next_step_are_printed(few: Path, command: Command) -
 def test_an_index_of_other_models_needs_rebuild(few: Path, sample_index: Path, command: Command) -> None:
     shutil.copytree(sample_index, "index")
     with closing(sqlite3.connect("index/index.sqlite")) as connection, connection:
+        register_checks(connection)  # so that the row is written with its checksum
         connection.execute("UPDATE about SET value = 'other' WHERE key = 'fingerprint'")
     assert "--rebuild" in command.error("index", few, "--into", "index")
     assert command.json("index", few, "--into", "index", "--rebuild")["photos"] == 3

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -95,8 +95,11 @@ def test_unfinished_uploads_leave_no_temporary_files(collection: FakeCollection,
         port = urlsplit(link).port or 0
 
         def held() -> bool:
-            names = [str(each.readlink()) for each in Path(f"/proc/{process.pid}/fd").iterdir()]
-            return any(str(temporary) in name for name in names)
+            for each in Path(f"/proc/{process.pid}/fd").iterdir():
+                with suppress(FileNotFoundError):  # closed since
+                    if str(temporary) in str(each.readlink()):
+                        return True
+            return False
 
         with connect(port, HEAD + bytes(3_000_000)):
             _wait_for(held)  # more than is kept in memory
