@@ -73,8 +73,10 @@ SHIPPED = WordTable(KNOWN, frozen=shipped_vectors())
 
 def test_the_nearest_words_that_captions_taught_are_found() -> None:
     assert SHIPPED.nearest_known("fridge", n=1) == ["refrigerator"]
-    assert SHIPPED.nearest_known("Puppy", ["sofa", "cat", "dog", "puppy"], 2)[0] == "puppy"
-    assert SHIPPED.nearest_known("puppy", ["sofa", "dog", "puppy"], 2) == ["dog"]  # not itself, not a sofa
+    animals = WordTable(Vocabulary(("sofa", "cat", "dog", "puppy"), (4, 3, 2, 1)), frozen=shipped_vectors())
+    assert animals.nearest_known("Puppy", 2)[0] == "puppy"
+    few = WordTable(Vocabulary(("sofa", "dog", "puppy"), (3, 2, 1)), frozen=shipped_vectors())
+    assert few.nearest_known("puppy", 2) == ["dog"]  # not itself, not a sofa
     assert SHIPPED.nearest_known("couch") == ["sofa"]
     assert SHIPPED.nearest_known("fridge") == ["refrigerator", "stove"]  # most similar first
 

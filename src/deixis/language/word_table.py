@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -102,32 +103,36 @@ class WordTable:
         if self.frozen is None:
             return np.zeros((count + 2, self.dimension), dtype=np.float32)
         vectors = np.zeros((count + 2 + self.frozen.row_count, self.dimension), dtype=np.float32)
-        rows = self.frozen.rows_of(self.vocabulary.words)
+        rows = self._frozen_rows
         vectors[:count][rows >= 0] = self.frozen.take(rows[rows >= 0])
         vectors[count + 2 :] = self.frozen.matrix
         return vectors
 
-    def nearest_known(self, word: str, known_words: Sequence[str] | None = None, n: int = 3) -> list[str]:
-        """Return the words nearest to a word that training texts do not have, most similar first.
+    def nearest_known(self, word: str, n: int = 3) -> list[str]:
+        """Return the words of the vocabulary that are nearest to a word, most similar first.
 
         Parameters
         ----------
         word
             A word. Without a frozen vector it has no neighbours.
-        known_words
-            Words to choose from; by default, those of the vocabulary.
         n
             Maximum number of words. Words with a cosine below `MIN_SIMILARITY` are left out.
         """
-        known = [each for each in (self.vocabulary.words if known_words is None else known_words) if each != word]
         if self.frozen is None or word not in self.frozen:
             return []
-        rows = self.frozen.rows_of(known)
-        candidates = np.flatnonzero(rows >= 0)
+        known = self.vocabulary.words
+        candidates = [row for row in np.flatnonzero(self._frozen_rows >= 0) if known[row] != word]
         own = to_unit_length(self.frozen.vectors_of([word]))[0]
-        cosines = to_unit_length(self.frozen.take(rows[candidates])) @ own
+        cosines = to_unit_length(self.frozen.take(self._frozen_rows[candidates])) @ own
         nearest = np.argsort(-cosines, kind="stable")[:n]
         return [known[candidates[index]] for index in nearest if cosines[index] >= MIN_SIMILARITY]
+
+    @cached_property
+    def _frozen_rows(self) -> NDArray[np.int64]:
+        """The frozen row of each word of the vocabulary, −1 for none."""
+        if self.frozen is None:
+            return np.full(len(self), -1)
+        return self.frozen.rows_of(self.vocabulary.words)
 
     def _rows(self, word: str) -> tuple[int, int]:
         """The learned row and the frozen row of a word; the latter is −1 without a frozen vector."""

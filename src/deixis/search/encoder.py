@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,9 @@ _PHOTOS_AHEAD = 16
 
 _MIN_COUNT = 3
 """How often a word must be in training sentences to be suggested."""
+
+_MAX_LETTERS = 3
+"""Largest difference in letters of words that are spelled similarly."""
 
 _PROPOSALS = "head"
 _NO_PIXELS = Image.new("RGB", (1, 1))
@@ -238,14 +242,26 @@ class SearchEncoder:
         return [] if known is None else [word for word in content if word not in known]
 
     def suggest(self, word: str) -> list[str]:
-        """Return words of the training sentences that mean something similar, or are spelled similarly."""
+        """Return common words of the training sentences that mean something similar, or are spelled similarly."""
+        table = self._common_words
+        if table is None:
+            return []
+        if near := table.nearest_known(word):
+            return near
+        common = table.vocabulary.words
+        swapped = {word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in range(len(word) - 1)}
+        return [each for each in common if each in swapped] or get_close_matches(
+            word, [each for each in common if abs(len(each) - len(word)) <= _MAX_LETTERS], n=2, cutoff=0.8
+        )
+
+    @cached_property
+    def _common_words(self) -> WordTable | None:
         known = self.vocabulary
         if known is None:
-            return []
-        common = [each for each, count in zip(known.words, known.counts, strict=True) if count >= _MIN_COUNT]
-        near = WordTable(known, frozen=shipped_vectors()).nearest_known(word, common)
-        swapped = {word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in range(len(word) - 1)}
-        return near or [each for each in common if each in swapped] or get_close_matches(word, common, n=2, cutoff=0.8)
+            return None
+        kept = [(word, count) for word, count in zip(known.words, known.counts, strict=True) if count >= _MIN_COUNT]
+        words, counts = zip(*kept, strict=True) if kept else ((), ())
+        return WordTable(Vocabulary(words, counts), frozen=shipped_vectors())
 
     def _prepare(self, photo: Image.Image) -> tuple[bytes, Any]:
         """Return the thumbnail of a decoded photo, and what a photo model with its own encoder needs of it."""
