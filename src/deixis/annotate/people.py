@@ -145,7 +145,7 @@ def accept_invitation(project: Project, token: str, password_hash: str) -> Worke
 
 
 def accept_by_subject(project: Project, token: str, subject: str) -> Worker:
-    """Accept an invitation for somebody whom an OpenID Connect provider knows, instead of a password."""
+    """Accept an invitation by an account of an OpenID Connect provider, instead of a password."""
     invited = workers.c.invitation == hash_token(token)
     with project.database.writing() as connection:
         row = connection.execute(select(workers).where(invited)).first()

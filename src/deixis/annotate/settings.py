@@ -31,7 +31,7 @@ class Settings(Rules):
     verify_own
         Let workers verify chains to which they linked a mention. Exports tell which chains were verified that way.
     judges_per_pair
-        Number of people who judge a phrase–region pair, of whom the majority decides (HM-LSTM, §5.3.2: ten). Nobody
+        Number of people who judge a phrase–region pair; the majority decides (HM-LSTM, §5.3.2: ten). Nobody
         else is asked once the majority is certain.
     skip_singular_coverage
         Do not ask whether all boxes are drawn if the phrases plainly name one thing ("a dog") and it has a good box.

@@ -5,6 +5,7 @@ import { CorrectionPage } from "./correction";
 import { ColouredCaptions, colouredBoxes } from "./coloured_chains";
 import { Failure, useSubmit } from "./login";
 import { Overlay } from "./overlay";
+import { Pager } from "./pager";
 
 const PAGE = 24;
 const THUMBNAIL = 640;
@@ -101,19 +102,7 @@ export function GalleryPage({ session, photo, onOpen }: Props) {
           </li>
         ))}
       </ul>
-      {found && found.total > PAGE && (
-        <p class="row">
-          <button disabled={offset === 0} onClick={() => setOffset(Math.max(0, offset - PAGE))}>
-            ← Back
-          </button>
-          <span>
-            {offset + 1}–{Math.min(offset + PAGE, found.total)} of {found.total.toLocaleString("en")}
-          </span>
-          <button disabled={offset + PAGE >= found.total} onClick={() => setOffset(offset + PAGE)}>
-            On →
-          </button>
-        </p>
-      )}
+      {found && <Pager offset={offset} page={PAGE} total={found.total} onChange={setOffset} />}
     </main>
   );
 }

@@ -5,6 +5,7 @@ import * as api from "./api";
 import { Failure, useSubmit } from "./login";
 import { Frame } from "./frame";
 import { parseMentionId, splitWords, type Word } from "./caption_words";
+import { Pager } from "./pager";
 
 const PAGE = 50;
 
@@ -42,19 +43,7 @@ export function PhrasesPage({ session, photo, onOpen }: Props) {
           </li>
         ))}
       </ul>
-      {found && found.total > PAGE && (
-        <p class="row">
-          <button disabled={offset === 0} onClick={() => setOffset(Math.max(0, offset - PAGE))}>
-            ← Back
-          </button>
-          <span>
-            {offset + 1}–{Math.min(offset + PAGE, found.total)} of {found.total.toLocaleString("en")}
-          </span>
-          <button disabled={offset + PAGE >= found.total} onClick={() => setOffset(offset + PAGE)}>
-            On →
-          </button>
-        </p>
-      )}
+      {found && <Pager offset={offset} page={PAGE} total={found.total} onChange={setOffset} />}
     </main>
   );
 }
