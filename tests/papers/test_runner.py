@@ -262,6 +262,7 @@ def test_each_half_is_scored_by_the_model_that_the_other_half_chose(quarters: Da
         scores = pipeline.retrieval_scores(pipeline.features(quarters, photos), gold.texts)
         ranks = recall_at_k(scores, gold.photo_of_sentence).rankings["i2t"].ranks
         expected |= {photo: ranks[photo] for photo in range(scored, len(photos), 2)}
+    assert len(list((table_runner.models.runs.folder / "models").iterdir())) == 1, "one run chooses for both halves"
     ranking = found.rankings["i2t"]
     assert dict(zip(ranking.units.tolist(), ranking.ranks.tolist(), strict=True)) == expected
     assert found.scores["i2t_r1"] == pytest.approx(100 * np.mean([rank == 1 for rank in expected.values()]))

@@ -75,6 +75,8 @@ class ModelSpec:
         Raises `DeixisError` for settings that do not fit together, before anything is read.
     finish
         Writes additional files into the run directory at the end of a run.
+    single_choice
+        Whether training goes on with what the validation split chose, so that one run cannot serve two choices.
     internal_scores
         Names of scores that only choose the best epoch and are not reported.
     evaluation_task
@@ -95,6 +97,7 @@ class ModelSpec:
     presets: Path | None = None
     check: Callable[[Settings], None] | None = None
     finish: Callable[[Run, Any, Any], None] | None = None
+    single_choice: bool = False
     internal_scores: tuple[str, ...] = ()
     evaluation_task: str = ""
     next_command: Callable[[TrainResult], str] | None = None

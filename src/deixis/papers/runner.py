@@ -25,6 +25,7 @@ from deixis.models.consensus.consensus import Candidates, Similarity, best_first
 from deixis.models.consensus.reranking import Neighbours, RerankConfig, neighbour_vectors
 from deixis.models.evaluation import EvaluationData, phrase_scores
 from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence
+from deixis.models.training.data import HALVES
 from deixis.models.training.run_record import describe_data
 from deixis.models.training.runner import DEV_SPLITS
 from deixis.papers.datasets import count_chains, count_pairs, identify_dataset
@@ -186,7 +187,7 @@ class TableRunner:
             return [replace(self, split=self.dev_split) if several else self]
         if not _repeated(recipe):
             return [self]
-        return [replace(self, models=replace(self.models, select_on=half)) for half in ("first-half", "second-half")]
+        return [replace(self, models=replace(self.models, select_on=half)) for half in HALVES]
 
     def _score_seeds(self, recipe: Recipe, label: str) -> Iterator[ModelScores]:
         seeds = self.seeds if _repeated(recipe) else 1
@@ -231,6 +232,7 @@ class TableRunner:
         about: dict[str, Any] = {"task": recipe.task, "data": self.dataset.manifest.hash}
         if recipe.model:
             about["split"] = describe_data(self.dataset, self.split).splits[self.split]
+            about["select_on"] = self.models.select_on
             about["model"] = self.models.about(recipe.model, seed)
         if recipe.parts:
             about |= {"parts": self.models.about(recipe.parts, seed), "weights": recipe.weights}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from deixis import __version__
 from deixis.errors import DeixisError
+from deixis.models.training.data import HALVES
 from deixis.models.training.settings import TrainSettings
 from deixis.papers.results import ModelScores
 from deixis.papers.tables import Table, Training
@@ -102,9 +103,15 @@ class TableModels:
     def settings(self, training: Training, seed: int) -> Settings:
         last = [*self.changes, f"seed={seed}"]
         if training.repeated:
-            last.append(f"select_on={self.select_on}")
+            last.append(f"select_on={'halves' if self._shares_run(training) else self.select_on}")
         before, after = (_changes_for(training, changes) for changes in (DEFAULT_CHANGES, last))
         return _settings(training, [*before, *training.changes, *after])
+
+    def _shares_run(self, training: Training) -> bool:
+        """Whether one run trains the models of both halves of the validation split."""
+        from deixis.models.registry import get_spec
+
+        return training.repeated and self.select_on in HALVES and not get_spec(training.model).single_choice
 
     def alternatives(self, training: Training) -> list[Training]:
         """The models that the validation split chooses from; only one if a change names their setting."""
@@ -168,8 +175,9 @@ class TableModels:
         from deixis.models.training.trainer import RUN
 
         path = self.runs.model(training.model, self.about(training, seed))
+        folder = path / self.select_on if self._shares_run(training) else path
         if (path / DONE).exists():
-            return path
+            return folder
         settings = self.settings(training, seed)
         if training.auxiliary:
             settings = settings.with_values({"auxiliary_model": str(self.model_path(training.auxiliary, seed))})
@@ -177,17 +185,18 @@ class TableModels:
         result = train(
             training.model, self.dataset, out=path, settings=settings, resume=resume, on_progress=self.on_progress
         )
-        epoch = result.outcome.best.epoch if result and result.outcome else None
+        bests = result.outcome.bests if result and result.outcome else {}
         with new_file(path / DONE) as unfinished:
-            unfinished.write_text(json.dumps({"epoch": epoch}) + "\n", encoding="utf-8")
-        return path
+            epochs = {choice: best.epoch for choice, best in bests.items()}
+            unfinished.write_text(json.dumps({"epochs": epochs}) + "\n", encoding="utf-8")
+        return folder
 
     def kept_epoch(self, training: Training, seed: int) -> tuple[str, ...]:
         """The epoch whose weights a trained network has, in words; empty for a model with a closed form."""
-        try:
-            epoch = json.loads((self.model_path(training, seed) / DONE).read_text(encoding="utf-8"))["epoch"]
-        except (ValueError, TypeError):  # a model of an earlier version
-            return ()
+        self.model_path(training, seed)
+        path = self.runs.model(training.model, self.about(training, seed))
+        epochs = json.loads((path / DONE).read_text(encoding="utf-8"))["epochs"]
+        epoch = epochs.get(self.select_on if self._shares_run(training) else "")
         return (f"epoch {epoch}",) if epoch else ()
 
 

@@ -22,7 +22,7 @@ from deixis.models.training.checkpoints import (
     write_checkpoint,
 )
 
-POSITION = Position(7, 2, 3, Best(4, 1, "r1", {"r1": 0.1, "mean": 1 / 3}), 2, False, 1.25, 99)
+POSITION = Position(7, 2, 3, {"": Best(4, 1, "r1", {"r1": 0.1, "mean": 1 / 3})}, {"": 2}, False, 1.25, 99)
 
 
 def test_a_checkpoint_keeps_tensors_of_every_dtype_and_the_position(tmp_path: Path) -> None:

@@ -389,6 +389,26 @@ def test_training_stops_early_without_improvement(tmp_path: Path) -> None:
     assert again.stopped_early
 
 
+def test_two_choices_in_one_run_are_those_of_two_runs(tmp_path: Path) -> None:
+    settings = replace(SETTINGS, epochs=6, patience=2, ema_decay=0.8)
+    first, second = (1, 3, 2, 1), (1, 2, 3, 4, 2, 9)  # the first stops early, the second does not
+
+    def both() -> dict[str, Any]:
+        return {"one": scores_in_turn(*first), "two": scores_in_turn(*second)}
+
+    outcome = Tiny(settings).trainer(tmp_path / "both", evaluate=both()).train()
+    assert [best.epoch for best in outcome.bests.values()] == [2, 6]
+    assert outcome.model == tmp_path / "both" / "one" / "model"
+    for name, scores in (("one", first), ("two", second)):
+        alone = Tiny(settings).trainer(tmp_path / name, evaluate=scores_in_turn(*scores)).train()
+        assert alone.best == outcome.bests[name]
+        assert same_bits(tmp_path / "both" / name / "best.safetensors", tmp_path / name / "best.safetensors")
+        models = (tmp_path / "both" / name / "model", tmp_path / name / "model")
+        assert len({(model / "weights.safetensors").read_bytes() for model in models}) == 1
+    again = Tiny(settings).trainer(tmp_path / "both", evaluate=both()).train(resume=True)
+    assert again.bests == outcome.bests
+
+
 def test_patience_survives_a_kill(tmp_path: Path) -> None:
     settings = replace(SETTINGS, epochs=9, patience=2)
     stop = kill_at(3 * 7 + 2)

@@ -121,5 +121,6 @@ SPEC = ModelSpec(
     objective=lazy("deixis.models.grounder.training:objective"),
     evaluate=lazy("deixis.models.grounder.training:evaluate"),
     finish=lazy("deixis.models.grounder.training:finish"),
+    single_choice=True,
     load=lazy("deixis.models.grounder.pipeline:GrounderPipeline.from_artifact"),
 )

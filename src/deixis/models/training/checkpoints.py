@@ -10,7 +10,7 @@ import json
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from deixis.storage.artifacts import damaged
 from deixis.storage.atomic import new_file
 
 FORMAT = "deixis-checkpoint"
-VERSION = 1
+VERSION = 2
 WEIGHTS, AVERAGE, OPTIMIZER = "weights/", "average/", "optimizer/"
 
 
@@ -49,8 +49,8 @@ class Position:
     step: int = 0
     epoch: int = 0  # counted from 0
     batches: int = 0  # of this epoch, already used
-    best: Best | None = None
-    evaluations_since_best: int = 0
+    bests: Mapping[str, Best] = field(default_factory=dict)  # by the name of the choice
+    evaluations_since_best: Mapping[str, int] = field(default_factory=dict)
     stopped: bool = False  # by early stopping
     seconds: float = 0.0
     log_bytes: int = 0  # what an interrupted run wrote later is removed
@@ -80,8 +80,8 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], Position]:
         if facts["checksum"] != _checksum(tensors):
             raise ValueError("the checksum does not match")
         position = dict(facts["position"])
-        best = position.pop("best")
-        return tensors, Position(**position, best=Best(**best) if best else None)
+        bests = {choice: Best(**best) for choice, best in position.pop("bests").items()}
+        return tensors, Position(**position, bests=bests)
 
 
 def _checksum(tensors: Mapping[str, Tensor]) -> int:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:  # a model's settings are read without its training data
     from deixis.language.vectors import WordVectors
     from deixis.models.photo_features import PhotoFeatures
 
+HALVES = ("first-half", "second-half")
+"""The halves of the validation split: every other photo, from the first or the second."""
+
 
 @dataclass(frozen=True)
 class DataSettings:
@@ -29,17 +32,19 @@ class DataSettings:
         Split to train on.
     select_on
         Photos of the validation split that choose the best epoch: all, or every other one from the first or second.
+        halves: either half chooses, for a model in a folder of its own.
     features_dir
         Directory of precomputed features, made by ``deixis features``; empty encodes the photos.
     """
 
     train_split: str = "train"
-    select_on: Literal["all", "first-half", "second-half"] = "all"
+    select_on: Literal["all", "first-half", "second-half", "halves"] = "all"
     features_dir: str = ""
 
     def select(self, photos: Photos) -> Photos:
         """Return the validation photos that choose the best epoch."""
-        return {"all": photos, "first-half": photos[::2], "second-half": photos[1::2]}[self.select_on]
+        halves = dict(zip(HALVES, (photos[::2], photos[1::2]), strict=True))
+        return halves.get(self.select_on, photos)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from deixis.models.provenance import EncoderInfo, Provenance, TrainOn
 from deixis.models.registry import ModelSpec, get_spec
 from deixis.models.training.checkpoints import Best
 from deixis.models.training.data import (
+    HALVES,
     DataSettings,
     FeatureSource,
     RegionDataSettings,
@@ -35,7 +36,7 @@ from deixis.models.training.data import (
     training_photos,
 )
 from deixis.models.training.distributed import chosen_device, process_count, process_number, processes
-from deixis.models.training.objective import Stage
+from deixis.models.training.objective import Evaluate, Stage
 from deixis.models.training.run_record import (
     RunDescription,
     describe_data,
@@ -262,6 +263,8 @@ def train(
         if resume:
             raise DeixisError(f"--resume: {model} is trained in one pass and has no checkpoints; run it again")
         return _fit_closed_form(Run(spec, settings, dataset, folder, on_progress=on_progress))
+    if spec.single_choice and settings[DataSettings].select_on == "halves":
+        raise DeixisError(f"select_on=halves: {model} needs a run for each half; set {' or '.join(HALVES)}")
     refuse_unusable(folder, resume)
     with processes(chosen_device(training.device)) as device:
         shown = on_progress if process_number() == 0 else no_progress
@@ -300,18 +303,12 @@ def _train_network(run: Run) -> TrainResult | None:
         return None
     if spec.finish:
         spec.finish(run, model, data)
-    return run.result(data, run.out, outcome.best, outcome)
+    return run.result(data, outcome.model.parent, outcome.best, outcome)
 
 
 def _train_stage(
     run: Run, model: Any, data: TrainingData, stage: Stage, folder: Path, about: RunDescription, resume: bool
 ) -> Outcome:
-    evaluate = None
-    if data.dev is not None:
-
-        def evaluate() -> Any:
-            return run.spec.evaluate(run, model, data)
-
     def show(description: str, done: int, total: int | None) -> None:
         run.on_progress(f"{stage.name}: {description}" if stage.name else description, done, total)
 
@@ -323,10 +320,25 @@ def _train_stage(
         folder,
         about=about,
         keep=model.write,
-        evaluate=evaluate,
+        evaluate=_evaluations(run, model, data),
         on_progress=show,
         choose_from=stage.choose_from,
     ).train(resume=resume)
+
+
+def _evaluations(run: Run, model: Any, data: TrainingData) -> Evaluate | dict[str, Evaluate] | None:
+    """What chooses the best epoch: the validation split, or each half of it."""
+    if data.dev is None:
+        return None
+    if run.settings[DataSettings].select_on != "halves":
+        return lambda: run.spec.evaluate(run, model, data)
+
+    def evaluation(half: str) -> Evaluate:
+        own = replace(run, settings=run.settings.with_values({"select_on": half}))
+        own_data = run.spec.prepare_data(own)
+        return lambda: run.spec.evaluate(own, model, own_data)
+
+    return {half: evaluation(half) for half in HALVES}
 
 
 def _train_stages(run: Run, model: Any, data: TrainingData, stages: Iterator[Stage]) -> Outcome:

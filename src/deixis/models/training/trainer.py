@@ -274,19 +274,25 @@ LAST, BEST = "last.safetensors", "best.safetensors"
 class Outcome:
     """How a run ended."""
 
-    model: Path  # directory of the best model and its card
-    best: Best  # with all scores only in the first process
+    model: Path  # directory of the best model and its card; of the first choice, if there are several
+    bests: Mapping[str, Best]  # of each choice; with all scores only in the first process
     steps: int
     stopped_early: bool
     seconds: float  # including interrupted runs that were resumed
+
+    @property
+    def best(self) -> Best:
+        """The best evaluation of the first choice."""
+        return next(iter(self.bests.values()))
 
 
 class Trainer(Generic[Batch]):
     """Trains a network and writes the run directory `out`.
 
     After training the network has the best weights. Only a run with the same description and settings can be resumed.
-    `keep` saves the model into an empty folder; without `evaluate`, the last weights are the best. The best epoch is
-    chosen from `choose_from` on, counted from 0, and early stopping counts from there.
+    `keep` saves the model into an empty folder; without `evaluate`, the last weights are the best. Several evaluations
+    make several choices: each keeps its own best model, in a folder of its name, as a run of its own would. The best
+    epoch is chosen from `choose_from` on, counted from 0, and early stopping counts from there.
     """
 
     def __init__(
@@ -299,7 +305,7 @@ class Trainer(Generic[Batch]):
         *,
         about: RunDescription,
         keep: Callable[[Path], None],
-        evaluate: Evaluate | None = None,
+        evaluate: Evaluate | Mapping[str, Evaluate] | None = None,
         on_progress: OnProgress = no_progress,
         choose_from: int = 0,
     ) -> None:
@@ -310,7 +316,7 @@ class Trainer(Generic[Batch]):
         self.out = Path(out)
         self.about = about
         self.keep = keep
-        self.evaluate = evaluate
+        self.choices = dict(evaluate) if isinstance(evaluate, Mapping) else {"": evaluate}
         self.on_progress = on_progress
         self.choose_from = choose_from
         self._log = Log(self.out / LOG)
@@ -337,7 +343,7 @@ class Trainer(Generic[Batch]):
         with explain_os_errors(self.out):
             self.out.mkdir(parents=True, exist_ok=True)
             with exclusive_lock(run):
-                remove_partial_files(run, self.out / LAST, self.out / BEST)
+                remove_partial_files(run, self.out / LAST, *(self.out / choice / BEST for choice in self.choices))
                 refuse_unusable(self.out, resume)  # another process may have been faster
                 if resume:
                     refuse_other_run(run, self.about, self.settings)
@@ -377,7 +383,7 @@ class Trainer(Generic[Batch]):
             self._train_epoch()
             done = self._position.epoch + 1
             last = done == self.settings.epochs
-            if last or (self.evaluate and done % self.settings.evaluate_every == 0):
+            if last or (any(self.choices.values()) and done % self.settings.evaluate_every == 0):
                 self._evaluate()
             self._position = replace(self._position, epoch=done, batches=0)
             self._save_last()
@@ -432,49 +438,54 @@ class Trainer(Generic[Batch]):
             )
 
     def _evaluate(self) -> None:
-        """Evaluate the model, save it if it is the best so far, and decide on early stopping."""
+        """Evaluate the model, save it where it is the best so far, and decide on early stopping."""
         with self._averaged():
-            found = self._measure()
-            before, eligible = self._position.best, self._position.epoch >= self.choose_from
-            better = eligible and (before is None or found.value > before.value)
-            if process_number() == 0 and self.evaluate:
-                self._log_scores(found, better)
-            if better:
-                best = Best(
-                    self._position.step,
-                    self._position.epoch + 1,
-                    found.monitor,
-                    {name: float(score) for name, score in found.scores.items()},
-                )
-                self._position = replace(self._position, best=best, evaluations_since_best=0)
-                self._save_best()
-            elif eligible:
-                self._position = replace(
-                    self._position, evaluations_since_best=self._position.evaluations_since_best + 1
-                )
-        if 0 < self.settings.patience <= self._position.evaluations_since_best:
+            for choice in self.choices:
+                if not self._stopped(choice):
+                    self._evaluate_choice(choice)
+        if all(map(self._stopped, self.choices)):
             self._position = replace(self._position, stopped=True)
 
-    def _measure(self) -> DevScores:
+    def _stopped(self, choice: str) -> bool:
+        return 0 < self.settings.patience <= self._position.evaluations_since_best.get(choice, 0)
+
+    def _evaluate_choice(self, choice: str) -> None:
+        found = self._measure(self.choices[choice])
+        position, before = self._position, self._position.bests.get(choice)
+        eligible = position.epoch >= self.choose_from
+        better = eligible and (before is None or found.value > before.value)
+        if process_number() == 0 and self.choices[choice]:
+            self._log_scores(choice, found, better)
+        since_best = position.evaluations_since_best.get(choice, 0) + eligible
+        counts = {**position.evaluations_since_best, choice: 0 if better else since_best}
+        self._position = replace(position, evaluations_since_best=counts)
+        if better:
+            scores = {name: float(score) for name, score in found.scores.items()}
+            best = Best(position.step, position.epoch + 1, found.monitor, scores)
+            self._position = replace(self._position, bests={**position.bests, choice: best})
+            self._save_best(choice)
+
+    def _measure(self, evaluate: Evaluate | None) -> DevScores:
         """Evaluate in the first process; the others only receive the monitored score."""
         found = DevScores("", {})
-        if self.evaluate is None:
+        if evaluate is None:
             return found
         if process_number() == 0:
             self.network.eval()
             with torch.no_grad():
-                found = self.evaluate()
+                found = evaluate()
         value = broadcast_number(found.value, self._device)
         if not math.isfinite(value):
             raise DeixisError(f"{self.out}: {found.monitor} on dev is {value}, so it cannot choose the best epoch")
         return found if process_number() == 0 else DevScores("monitor", {"monitor": value})
 
-    def _log_scores(self, found: DevScores, better: bool) -> None:
+    def _log_scores(self, choice: str, found: DevScores, better: bool) -> None:
         scores = {name: float(score) if math.isfinite(score) else None for name, score in found.scores.items()}
         self._log.append(
             {
                 "step": self._position.step,
                 "epoch": self._position.epoch + 1,
+                **({"choice": choice} if choice else {}),
                 "dev": scores,
                 "watched": found.monitor,
                 "best": better,
@@ -486,16 +497,18 @@ class Trainer(Generic[Batch]):
         """Use the moving average of the weights, if there is one."""
         return self._stepper.average.applied(self.network) if self._stepper.average else nullcontext()
 
-    def _save_best(self) -> None:
+    def _save_best(self, choice: str) -> None:
         """Save the best weights and the model. If the process is killed in between, `_finish` saves the model."""
         if process_number() != 0:
             return
-        write_checkpoint(self.out / BEST, add_prefix(WEIGHTS, self.network.state_dict()), self._position)
-        self._save_model(_best_of(self._position))
+        path = self.out / choice / BEST
+        path.parent.mkdir(exist_ok=True)
+        write_checkpoint(path, add_prefix(WEIGHTS, self.network.state_dict()), self._position)
+        self._save_model(choice, self._position.bests[choice])
 
-    def _save_model(self, best: Best) -> None:
-        card = model_card(self.about, self.settings, best, self._pace.seconds)
-        with new_directory(self.out / MODEL, replace=True) as folder, explain_safetensors_errors(self.out / MODEL):
+    def _save_model(self, choice: str, best: Best) -> None:
+        card, path = model_card(self.about, self.settings, best, self._pace.seconds), self.out / choice / MODEL
+        with new_directory(path, replace=True) as folder, explain_safetensors_errors(path):
             self.keep(folder)
             (folder / CARD).write_text(card, encoding="utf-8")
 
@@ -511,17 +524,20 @@ class Trainer(Generic[Batch]):
         write_checkpoint(self.out / LAST, tensors, self._position)
 
     def _finish(self) -> Outcome:
-        """Restore the best weights, and save the model again with the final duration."""
-        best = _best_of(self._position)
+        """Restore the best weights, and save the models again with the final duration."""
+        bests = {choice: self._position.bests[choice] for choice in self.choices}
         if process_number() == 0:
-            # On a GPU a resumed run is not bit-identical: the best weights of the interrupted one are in the file.
-            tensors, then = read_checkpoint(self.out / BEST)
-            load_weights(self.network, with_prefix(WEIGHTS, tensors), self.out / BEST)
-            best = _best_of(then)
-            self._save_model(best)
+            for choice in reversed(bests):  # the network keeps the weights of the first
+                # On a GPU a resumed run is not bit-identical: the best weights of the interrupted one are in the file.
+                path = self.out / choice / BEST
+                tensors, then = read_checkpoint(path)
+                load_weights(self.network, with_prefix(WEIGHTS, tensors), path)
+                bests[choice] = then.bests[choice]
+                self._save_model(choice, bests[choice])
         broadcast_weights(self.network)
         self.network.eval()
-        return Outcome(self.out / MODEL, best, self._position.step, self._position.stopped, self._pace.seconds)
+        model = self.out / next(iter(bests)) / MODEL
+        return Outcome(model, bests, self._position.step, self._position.stopped, self._pace.seconds)
 
 
 def refuse_unusable(out: Path, resume: bool) -> None:
@@ -536,9 +552,3 @@ def refuse_unusable(out: Path, resume: bool) -> None:
     if not resume and out.is_dir() and {path.name for path in out.iterdir() if path.name[0] != "."} - {RUN, LOG}:
         hint = "continue it with --resume, or " if has_run else ""
         raise DeixisError(f"{out}: not empty; {hint}give another directory")
-
-
-def _best_of(position: Position) -> Best:
-    """Return the best evaluation; there is one after the last epoch."""
-    assert position.best is not None  # noqa: S101
-    return position.best
