@@ -330,15 +330,17 @@ def _evaluations(run: Run, model: Any, data: TrainingData) -> Evaluate | dict[st
     """What chooses the best epoch: the validation split, or each half of it."""
     if data.dev is None:
         return None
+
+    def evaluation(own_run: Run, own_data: TrainingData) -> Evaluate:
+        def evaluate() -> Any:
+            return run.spec.evaluate(own_run, model, own_data)
+
+        return evaluate
+
     if run.settings[DataSettings].select_on != "halves":
-        return lambda: run.spec.evaluate(run, model, data)
-
-    def evaluation(half: str) -> Evaluate:
-        own = replace(run, settings=run.settings.with_values({"select_on": half}))
-        own_data = run.spec.prepare_data(own)
-        return lambda: run.spec.evaluate(own, model, own_data)
-
-    return {half: evaluation(half) for half in HALVES}
+        return evaluation(run, data)
+    halves = {half: replace(run, settings=run.settings.with_values({"select_on": half})) for half in HALVES}
+    return {half: evaluation(own_run, run.spec.prepare_data(own_run)) for half, own_run in halves.items()}
 
 
 def _train_stages(run: Run, model: Any, data: TrainingData, stages: Iterator[Stage]) -> Outcome:
