@@ -490,7 +490,7 @@ def _claim_lines(table: Table, document: Mapping[str, Any] | None) -> Iterator[s
 
 
 def _verdict_lines(table: Table, document: Mapping[str, Any] | None, found: Iterable[ClaimVerdicts]) -> Iterator[str]:
-    yield f"### {table.paper}: {table.title} (`{table.name}`)"
+    yield f"## {table.paper}: {table.title} (`{table.name}`)"
     if document:
         yield _where(document) + "."
     yield ""
@@ -522,7 +522,7 @@ def _summary_lines(found: Sequence[ClaimVerdicts]) -> Iterator[str]:
 
 def _untested_lines() -> Iterator[str]:
     """Yield the claims that no two rows of a table can test, with what they lack."""
-    yield "### Claims that no table tests"
+    yield "## Claims that no table tests"
     yield ""
     yield "| paper | claim | what it lacks |"
     yield "|---|---|---|"

@@ -163,8 +163,8 @@ def save_document(out: Path, table: Table, rows: list[dict[str, object]], **more
 def lines_of(page: Path, heading: str) -> list[str]:
     """The lines of a page below a heading that contains some words."""
     lines = page.read_text().splitlines()
-    begin = next(n for n, line in enumerate(lines) if line.startswith("###") and heading in line)
-    end = next((n for n in range(begin + 1, len(lines)) if lines[n].startswith("###")), len(lines))
+    begin = next(n for n, line in enumerate(lines) if line.startswith("##") and heading in line)
+    end = next((n for n in range(begin + 1, len(lines)) if lines[n].startswith("##")), len(lines))
     return lines[begin + 1 : end]
 
 
