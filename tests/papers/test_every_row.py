@@ -100,9 +100,8 @@ def test_tables_of_regions_take_ten_crops_of_photos(name: str, dataset: Dataset,
 @pytest.mark.parametrize("name", [name for name, table in published_tables().items() if table.paper_inputs])
 def test_inputs_like_the_papers_fit_the_models_of_the_table(name: str, dataset: Dataset, folder: Path) -> None:
     table = every_row(published_tables()[name])
-    few = replace(
-        table, rows=tuple(row for row in table.rows if row.key in ("cca", "chunks", "lstm", "m-rnn", "chain"))
-    )
+    rows = tuple(row for row in table.rows if row.key in ("cca", "chunks", "lstm", "m-rnn", "chain"))
+    few = replace(table, rows=rows or table.rows)
     found = make_runner(dataset, folder, "text_components=2", *table.paper_inputs).run(few)
     assert set(found.ours) == {row.key for row in few.rows}
     assert found.ours

@@ -45,6 +45,11 @@ SAMPLE = {
     ("m-rnn-4", "coco-m-rnn"): (41.0, 73.0, 83.5, 2, 29.0, 42.2, 77.0, 3),
     ("m-rnn-5", "m-rnn"): (20.72, 60.0, 41.0, 28.0, 19.0),
     ("m-rnn-5", "flickr8k-m-rnn"): (24.39, 56.5, 38.6, 25.6, 17.0),
+    ("two-branch-batches", "sim"): (2138,),
+    ("two-branch-batches", "augmented"): (5378,),
+    ("two-branch-batches", "sampling"): (10756,),
+    ("m-rnn-6", "m-rnn"): (256, 0),
+    ("m-rnn-6", "lrcn"): (1000, 1),
     ("m-rnn-7", "beam-c5"): (68.0, 50.6, 36.9, 27.2, 79.1, 49.9, 22.5),
     ("m-rnn-8", "cider"): (71.4, 54.3, 40.6, 30.4, 93.8, 51.9, 23.9),
     ("m-rnn-9", "vis-in-rnn"): (46.6, 26.7, 15.7, 10.1),
@@ -66,8 +71,9 @@ def test_tables_are_complete_and_in_order() -> None:
     rows = {
         **{"entities-1": 9, "entities-2": 6, "entities-3": 15, "entities-4": 9, "entities-5": 24},
         **{"two-branch-1": 18, "two-branch-2": 16, "two-branch-3": 14, "two-branch-4": 6, "two-branch-5": 2},
+        **{"two-branch-batches": 4},
         **{"m-rnn-1": 7, "m-rnn-2": 1, "m-rnn-3": 7, "m-rnn-4": 14, "m-rnn-5": 17},
-        **{"m-rnn-7": 4, "m-rnn-8": 15, "m-rnn-9": 7},
+        **{"m-rnn-6": 7, "m-rnn-7": 4, "m-rnn-8": 15, "m-rnn-9": 7},
         **{"hm-lstm-1": 21, "hm-lstm-2": 19, "hm-lstm-3": 13, "hm-lstm-4": 27},
     }
     assert list(rows.items()) == [(name, len(table.rows)) for name, table in TABLES.items()]
@@ -111,12 +117,15 @@ def test_claims_of_hm_lstm_are_tested_on_rows_with_the_papers_loss_and_schedule(
     for row in (found.row(key) for key in rows):
         assert row.recipe is not None
         assert row.recipe.model is not None
-        if row.recipe.model.model == "m-rnn":
+        if row.recipe.model.model == "m-rnn" or row.key.startswith("ours"):
             continue
         settings = get_spec("hm-lstm").choose_settings(row.recipe.model.settings, row.recipe.model.changes).to_json()
         assert (settings["loss"], settings["centering"], settings["correspondence"]) == ("triplet", "none", "learned")
         assert (settings["optimizer"], settings["learning_rate"], settings["batch_size"]) == ("adam", 8e-3, 64)
-    assert ("hm-lstm", "m-rnn") in {(claim.better, claim.worse[:5]) for claim in found.claims}
+    compared = {(claim.better, claim.worse) for claim in found.claims}
+    assert ("hm-lstm", "m-rnn") in {(better, worse[:5]) for better, worse in compared}
+    assert all(claim.says.startswith("our settings") == claim.better.startswith("ours") for claim in found.claims)
+    assert {("ours-learned", f"ours-{worse}") for worse in ("chain", "tree", "root-only")} <= compared
 
 
 def test_the_types_of_table_4_add_up_to_its_overall_row() -> None:

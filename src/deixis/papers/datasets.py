@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from deixis.data.dataset import Dataset
@@ -12,6 +14,9 @@ from deixis.models.training.regions import Relations
 from deixis.papers.results import ModelScores
 from deixis.papers.tables import Requirement, Table, published_tables
 from deixis.storage.progress import OnProgress, no_progress, track
+
+if TYPE_CHECKING:
+    from deixis.models.training.settings import Settings
 
 SCORED_SPLITS = ("dev", "val", "test")
 """The first of these splits that exists is scored."""
@@ -110,6 +115,28 @@ def count_pairs(dataset: Dataset, split: str = "train", on_progress: OnProgress 
     augmented = RegionPhrasePairs.from_photos(parsed, _no_proposals, more_phrases=related)
     sizes = training_set_sizes(chunks, augmented)
     return ModelScores({f"{name}_pairs": size for name, (_, size) in zip(_SETS, sizes, strict=True)})
+
+
+def count_batches(dataset: Dataset, settings: Settings, on_progress: OnProgress = no_progress) -> ModelScores:
+    """Compute section 4.5 of two-branch networks: pairs or triplets in a mini-batch, on average over an epoch."""
+    from deixis.models.matching.samplers import batch_sizes
+    from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
+    from deixis.models.training.data import MatchingDataSettings, read_photos
+    from deixis.models.training.settings import TrainSettings
+
+    data = settings[MatchingDataSettings]
+    features = read_photos(dataset, dataset.split(data.train_split), data.feature_source, on_progress=on_progress)
+    photos = track(features.photos, "pairing regions and phrases", len(features.photos), on_progress)
+    pairs = RegionPhrasePairs.from_photos(photos, features.proposals)
+    network = settings.get(TwoBranchSettings) or settings[SimilaritySettings]
+    sizes = batch_sizes(pairs, network, settings[TrainSettings].batch_size)
+    return ModelScores({"batch": float(np.mean(sizes))})
+
+
+def describe_recurrent_layer(settings: Settings) -> ModelScores:
+    """Compute Table 6 of m-RNN: the size of the recurrent layer, and 1 if it is an LSTM."""
+    values = settings.to_json()
+    return ModelScores({"size": values["hidden_size"], "lstm": float(values["recurrent_cell"] == "lstm")})
 
 
 def _no_proposals(photo_id: str) -> np.ndarray:

@@ -28,7 +28,7 @@ from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence
 from deixis.models.training.data import HALVES
 from deixis.models.training.run_record import describe_data
 from deixis.models.training.runner import DEV_SPLITS
-from deixis.papers.datasets import count_chains, count_pairs, identify_dataset
+from deixis.papers.datasets import count_batches, count_chains, count_pairs, describe_recurrent_layer, identify_dataset
 from deixis.papers.results import Captions, Likelihoods, ModelScores, RowResult, cross_halves, score_caption_texts
 from deixis.papers.tables import CaptionOptions, Claim, Recipe, Row, Table, Training, Weights, find_table
 from deixis.papers.training import MissingScoresError, TableModels
@@ -134,7 +134,7 @@ class TableRunner:
         table = add_common_phrases(table, all_scores)
         recipes |= {row.key: row.recipe for row in table.rows if row.recipe and row.part == COMMON_PHRASES}
         ours = {key: RowResult(done[replace(recipe, group="")], recipe.group) for key, recipe in recipes.items()}
-        scored = any(recipe.model for recipe in recipes.values())
+        scored = any(not recipe.counts_only for recipe in recipes.values())
         return TableResult(
             table,
             {key: result for key, result in ours.items() if _has_scores(table, result)},
@@ -230,8 +230,9 @@ class TableRunner:
     def _about(self, recipe: Recipe, seed: int) -> dict[str, Any]:
         """Return everything that determines the scores."""
         about: dict[str, Any] = {"task": recipe.task, "data": self.dataset.manifest.hash}
-        if recipe.model:
+        if not recipe.counts_only:
             about["split"] = describe_data(self.dataset, self.split).splits[self.split]
+        if recipe.model:
             about["select_on"] = self.models.select_on
             about["model"] = self.models.about(recipe.model, seed)
         if recipe.parts:
@@ -248,6 +249,11 @@ class TableRunner:
             return count_pairs(self.dataset, on_progress=on_progress)
         if recipe.model is None:
             raise DeixisError(f"{recipe.task}: no model is named")
+        settings = models.settings(recipe.model, seed)
+        if recipe.task == "recurrent-layer":
+            return describe_recurrent_layer(settings)
+        if recipe.task == "batch-sizes":
+            return count_batches(self.dataset, settings, on_progress=on_progress)
         pipeline = models.pipeline(recipe.model, seed)
         about = models.describe(recipe.model, seed, pipeline)
         on = EvaluationData(self.dataset, self.dataset.split(self.split), models.feature_dirs, on_progress)
@@ -288,11 +294,16 @@ class ScoringUnit:
     @property
     def models(self) -> tuple[Path, ...]:
         """Directories of the models that are trained for it."""
+        if self.recipe.counts_only:
+            return ()
         models = self.runner.models
         return tuple(models.runs.model(each.model, models.about(each, self.seed)) for each in self.trainings)
 
     @property
     def trainings(self) -> tuple[Training, ...]:
+        """The models whose inputs are read."""
+        if self.recipe.task == "recurrent-layer":
+            return ()
         named = [self.recipe.model, self.recipe.parts, self.recipe.model.auxiliary if self.recipe.model else None]
         return tuple(each for each in named if each)
 
@@ -355,7 +366,7 @@ def required_models(rows: Sequence[Row]) -> list[Training]:
 
 
 def _repeated(recipe: Recipe) -> bool:
-    return any(training.repeated for training in (recipe.model, recipe.parts) if training)
+    return not recipe.counts_only and any(training.repeated for training in (recipe.model, recipe.parts) if training)
 
 
 def _has_scores(table: Table, result: RowResult) -> bool:

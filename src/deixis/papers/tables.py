@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from deixis.errors import DeixisError
 
 Requirement = Literal["boxes", "train", "dev", "photos"]
-Task = Literal["statistics", "set-sizes", "retrieval", "sentences", "grounding", "detection", "regions", "captions"]
+Count = Literal["statistics", "set-sizes", "batch-sizes", "recurrent-layer"]
+"""What is counted without training a model or scoring a split."""
+Task = Literal[Count, "retrieval", "sentences", "grounding", "detection", "regions", "captions"]
 Weights = Literal["entities", "parts-alone", "two-branch"]
 """How the distances of two models are added: eq. 2 of Flickr30k Entities, its eq. 1 alone, or eq. 8 of two-branch
 networks."""
@@ -70,6 +72,11 @@ class Recipe:
     weights: Weights = "entities"  # how they are added
     group: str = ""  # the type or phrase of the row, if one model scores all rows
     caption_options: CaptionOptions = CaptionOptions()
+
+    @property
+    def counts_only(self) -> bool:
+        """Whether no model is trained and no split is scored."""
+        return self.task in get_args(Count)
 
 
 @dataclass(frozen=True)

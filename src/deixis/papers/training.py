@@ -204,7 +204,7 @@ _SCHEDULE_AND_SIZES = frozenset(
     [
         *("train_split", "features_dir", "encoder", "crops", "proposals", "max_proposals", "text_features"),
         *("word_vectors", "text_components", "text_dim", "hidden_size", "embedding_dim", "dropout"),
-        *("neighbour_start_epoch", "rounds", "round_epochs", "round_lr_factor"),
+        *("neighbour_start_epoch", "rounds", "round_epochs", "round_lr_factor", "photo_vector", "monitor"),
         *(field.name for field in fields(TrainSettings)),
     ]
 )
@@ -212,7 +212,10 @@ _SCHEDULE_AND_SIZES = frozenset(
 
 
 def refuse_defining_changes(table: Table, changes: Sequence[str]) -> None:
-    """Raise an error for a change of a setting that distinguishes the rows of a table."""
+    """Raise an error for a change of a setting that a table sets itself: those that define a row, and seeds."""
+    for change in changes:
+        if _setting_name(change) in ("seed", "select_on"):
+            raise DeixisError(f"--set {change}: a table sets it itself, for each of its --seeds")
     for row in table.rows:
         for training in (row.recipe.model, row.recipe.parts) if row.recipe else ():
             for change in changes:
@@ -225,12 +228,20 @@ def refuse_defining_changes(table: Table, changes: Sequence[str]) -> None:
 
 
 def _defining(training: Training) -> set[str]:
-    """Names of the settings that a model of a table sets itself."""
+    """Names of the settings that make a model of a table what its label says.
+
+    They are those that it sets itself. If it is a network of a paper, they include every choice between kinds, such as
+    the loss, also where the paper's kind is the default; sizes and numbers may differ.
+    """
     from deixis.models.registry import get_spec
 
     preset = get_spec(training.model).preset_values.get(training.settings, {})
     auxiliary = _defining(training.auxiliary) if training.auxiliary else set()
-    return {*preset, *map(_setting_name, training.changes)} | auxiliary
+    kinds: set[str] = set()
+    if training.settings.startswith("papers/"):
+        values = _settings(training, training.changes).to_json()
+        kinds = {name for name, value in values.items() if isinstance(value, bool | str)}
+    return {*preset, *map(_setting_name, training.changes)} | auxiliary | kinds
 
 
 def check_changes(changes: Sequence[str], trainings: Sequence[Training]) -> None:

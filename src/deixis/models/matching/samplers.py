@@ -244,6 +244,33 @@ class LabelledSentenceSampler(ShuffledSampler[LabelledPairs]):
         return _labelled(photo, photo, rows, self._sentences.values[position].astype(np.int64))
 
 
+def count_triplets(batch: TripletBatch, settings: TwoBranchSettings) -> int:
+    """Count the triplets of eq. 2 and 3 in a batch: at most K negatives for each target and positive (section 4.5).
+
+    As in Algorithm 1, triplets with a loss of 0 are among them.
+    """
+    count = 0
+    if settings.visual_to_text_weight:
+        negatives = batch.text_negatives[batch.visual_targets[:, 1]].sum(dim=1)
+        count += int(negatives.clamp(max=settings.max_negatives).sum())
+    if settings.text_to_visual_weight:
+        negatives = batch.visual_negatives_of(batch.text_targets[:, 0]).sum(dim=1)
+        count += int(negatives.clamp(max=settings.max_negatives).sum())
+    return count
+
+
+def batch_sizes(
+    pairs: RegionPhrasePairs, settings: TwoBranchSettings | SimilaritySettings, batch_size: int, seed: int = 0
+) -> list[int]:
+    """Return the number of triplets, or of labelled pairs, in each mini-batch of an epoch (section 4.5)."""
+    generator = np.random.default_rng(seed)
+    if isinstance(settings, TwoBranchSettings):
+        triplets = RegionPhraseSampler(pairs, settings, batch_size).epoch(0, generator)
+        return [count_triplets(batch, settings) for batch in triplets]
+    labelled = LabelledRegionSampler(pairs, settings, batch_size).epoch(0, generator)
+    return [len(batch.matches) for batch in labelled]
+
+
 def _positives(pairs: RegionPhrasePairs, settings: TwoBranchSettings | SimilaritySettings) -> RaggedArray:
     """The positive regions of each chain."""
     if settings.positives == "single":
