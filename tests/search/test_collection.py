@@ -298,6 +298,16 @@ def test_a_search_parses_the_query_and_takes_a_snapshot_once(
     assert calls == {"parse_query": 2, "Sentence": 1, "snapshot": 2}
 
 
+def test_suggestions_for_a_word_are_looked_up_once(sample_index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder, looked_up = default_encoder(), list[str]()
+    suggest = encoder.suggest
+    monkeypatch.setattr(encoder, "suggest", lambda word: looked_up.append(word) or suggest(word))
+    with PhotoCollection(sample_index, encoder) as photos:
+        found = [photos.search(f"a {word} dgo").suggestions for word in ("black", "brown")]
+    assert found == [{"dgo": ("dog",)}] * 2
+    assert looked_up == ["dgo"]
+
+
 def test_a_response_does_not_depend_on_earlier_searches(sample_index: Path) -> None:
     """Earlier searches leave vectors of sentences and phrases; a search with none of them is the oracle."""
     sentences = ["two dogs in the snow", "a cat near two dogs", "the snow", "a man with a camera", "a camera", "boats"]
