@@ -224,9 +224,11 @@ async def find_highest_rate(try_rate: Callable[[float], object], first: float) -
 def serve_index(index: Path, checkout: Path | None = None) -> Iterator[tuple[str, int]]:
     """Run `deixis serve` on an index; yield its URL and process id."""
     command = [sys.executable, "-m", "deixis", "serve", "--index", str(index), "--port", "0", "--no-open", "--no-token"]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment(checkout)
-    )
+    variables = environment(checkout)
+    if checkout is not None:  # versions without this option need no token on this machine
+        options = subprocess.run([*command[:4], "--help"], capture_output=True, text=True, env=variables, check=True)
+        command = [word for word in command if word != "--no-token" or word in options.stdout]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=variables)
     assert process.stdout is not None
     try:
         yield process.stdout.readline().strip(), process.pid
