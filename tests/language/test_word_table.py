@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from deixis.errors import DeixisError
+from deixis.language import word_table
 from deixis.language.vectors import WordVectors, shipped_vectors
 from deixis.language.vocabulary import Vocabulary
-from deixis.language.word_table import WordTable, frozen_reference, open_frozen
+from deixis.language.word_table import MIN_SIMILARITY, WordTable, frozen_reference, open_frozen
 
 FROZEN = WordVectors(np.arange(8, dtype=np.float32).reshape(4, 2), ["dog", "puppy", "Turkey", "turkey"])
 VOCABULARY = Vocabulary(("dog", "selfie", "turkey"), (3, 2, 1))
@@ -79,6 +80,27 @@ def test_the_nearest_words_that_captions_taught_are_found() -> None:
     assert few.nearest_known("puppy", 2) == ["dog"]  # not itself, not a sofa
     assert SHIPPED.nearest_known("couch") == ["sofa"]
     assert SHIPPED.nearest_known("fridge") == ["refrigerator", "stove"]  # most similar first
+
+
+@pytest.mark.parametrize("rows_at_once", [3, 1000])
+def test_neighbours_are_those_of_a_loop_over_all_cosines(rows_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(word_table, "_ROWS_AT_ONCE", rows_at_once)
+    rng = np.random.default_rng(3)
+    words = [f"word{number}" for number in range(40)]
+    vectors = rng.standard_normal((40, 3)).astype(np.float32)
+    vectors[7] = 0  # no cosine
+    known = ("selfie", *words[:30])  # the first one has no vector
+    table = WordTable(Vocabulary(known, tuple(range(31, 0, -1))), frozen=WordVectors(vectors, words))
+    for number in (2, 35):
+        cosines = {
+            other: float(vectors[number] @ vectors[other])
+            / float(np.prod(np.linalg.norm(vectors[[number, other]], axis=1)))
+            for other in range(30)
+            if other not in (number, 7)
+        }
+        best = sorted((other for other in cosines if cosines[other] >= MIN_SIMILARITY), key=lambda each: -cosines[each])
+        assert len(best) > 4
+        assert table.nearest_known(words[number], 4) == [words[other] for other in best[:4]]
 
 
 @pytest.mark.parametrize("word", ["xyzzyx", "democracy"])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 import threading
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 import torch
 from torch import Tensor, nn
@@ -282,3 +284,21 @@ def test_on_a_gpu_torch_computes_unless_the_engine_can(
         np.abs(without("embed", ROWS)[0] - with_provider.module.embed(torch.from_numpy(ROWS)).detach().numpy()).max()
         < 1e-5
     )
+
+
+@pytest.mark.parametrize("is_used", [True, False])
+def test_a_gpu_that_the_engine_cannot_use_is_a_warning(
+    module: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_used: bool
+) -> None:
+    """ONNX Runtime itself goes on without a word: its log is off, and the provider may lack a library."""
+    monkeypatch.setattr(functions_module, "choose_device", lambda device: device)
+    monkeypatch.setattr(functions_module, "has_cuda_provider", lambda: True)
+    providers = ["CUDAExecutionProvider", "CPUExecutionProvider"] if is_used else ["CPUExecutionProvider"]
+    monkeypatch.setattr(onnxruntime.InferenceSession, "get_providers", lambda _: providers)
+    functions = stored(module, tmp_path / "a")
+    functions.to("cuda")
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        found = functions("embed", ROWS)[0]
+    assert any("cuDNN" in str(each.message) for each in given) is not is_used
+    np.testing.assert_allclose(found, Functions(module)("embed", ROWS)[0], atol=1e-5)

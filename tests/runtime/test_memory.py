@@ -48,6 +48,24 @@ blocks = [np.ones(2**20) for _ in range(12)]; last = np.ones(2**15); del blocks
     assert resident(f"return_large_blocks()\n{blocks}") < 20
 
 
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
+def test_a_server_does_not_return_the_memory_of_every_search() -> None:
+    searches = """
+import resource
+from deixis.runtime.memory import return_large_blocks
+return_large_blocks()
+def search():
+    return sum(np.ones(100_000) + np.ones(100_000) + np.ones(100_000))
+search()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(50):
+    search()
+print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) // 50)
+"""
+    done = subprocess.run([sys.executable, "-c", USE + searches], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 100  # pages; with a megabyte of spare memory, 400
+
+
 def test_other_systems_keep_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
     return_freed_memory()

@@ -21,9 +21,11 @@ from deixis.search import collection as collection_module
 from deixis.search import encoder as encoder_module
 from deixis.search.calibration import Calibration
 from deixis.search.collection import PhotoCollection, default_encoder, index_photos
+from deixis.search.encoder import SearchEncoder
 from deixis.search.index import PhotoIndex, update_index
 from deixis.search.index.sqlite import connect_writer
 from deixis.search.results import Hit, all_photos
+from deixis.web.responses import search_response
 
 CAT = SAMPLES / "images" / "cat.jpg"
 
@@ -294,3 +296,31 @@ def test_a_search_parses_the_query_and_takes_a_snapshot_once(
     assert calls == {"parse_query": 1, "Sentence": 1, "snapshot": 1}
     photos.search("a sentence of this test", top=3)  # its vectors are kept
     assert calls == {"parse_query": 2, "Sentence": 1, "snapshot": 2}
+
+
+def test_suggestions_for_a_word_are_looked_up_once(sample_index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder, looked_up = default_encoder(), list[str]()
+    suggest = encoder.suggest
+    monkeypatch.setattr(encoder, "suggest", lambda word: looked_up.append(word) or suggest(word))
+    with PhotoCollection(sample_index, encoder) as photos:
+        found = [photos.search(f"a {word} dgo").suggestions for word in ("black", "brown")]
+    assert found == [{"dgo": ("dog",)}] * 2
+    assert looked_up == ["dgo"]
+
+
+def test_a_response_does_not_depend_on_earlier_searches(sample_index: Path) -> None:
+    """Earlier searches leave vectors of sentences and phrases; a search with none of them is the oracle."""
+    sentences = ["two dogs in the snow", "a cat near two dogs", "the snow", "a man with a camera", "a camera", "boats"]
+
+    def respond(photos: PhotoCollection, sentence: str) -> str:
+        return search_response(sentence, photos.search(sentence, everything=True)).model_dump_json()
+
+    with PhotoCollection(sample_index, SearchEncoder()) as used:
+        for sentence in reversed(sentences):
+            respond(used, f"{sentence} today")
+        later = [respond(used, sentence) for sentence in sentences]
+    alone = []
+    for sentence in sentences:
+        with PhotoCollection(sample_index, SearchEncoder()) as photos:
+            alone.append(respond(photos, sentence))
+    assert later == alone

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from safetensors.numpy import load_file, save_file
 from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError, PhotoError
 from deixis.models.installed import SHIPPED
+from deixis.search import encoder as encoder_module
 from deixis.search.collection import default_encoder
 from deixis.search.encoder import MAX_REGIONS, SearchEncoder
 from deixis.search.index.base import PhotoVectors
@@ -58,6 +61,40 @@ def test_encoding_many_sentences_equals_encoding_each() -> None:
         assert np.allclose(encoded.vector, alone.vector, atol=1e-5)
         for phrase, other in zip(encoded.phrases, alone.phrases, strict=True):
             assert np.allclose(phrase.vector, other.vector, atol=1e-4)
+
+
+def test_vectors_are_the_same_whether_phrases_are_new_or_kept() -> None:
+    """Each text alone through both networks is the oracle; phrases of the second sentence are known from the first."""
+    encoder = SearchEncoder()
+    texts = ["two dogs in the snow near a house", "a house with two dogs", "two dogs", "running quickly", "the snow"]
+    for text in [*texts, *reversed(texts)]:
+        encoded = encoder.encode_sentence(text)
+        np.testing.assert_allclose(encoded.vector, encoder.photo_model.encode_sentences([text])[0], atol=1e-6)
+        for phrase in encoded.phrases:
+            [whole] = encoder.photo_model.encode_sentences([phrase.text])
+            [region] = encoder.region_model.encode_phrases([phrase.text])
+            np.testing.assert_allclose(phrase.whole_vector, whole, atol=1e-6)
+            np.testing.assert_allclose(phrase.vector, region, atol=1e-5)
+
+
+def test_recent_phrases_are_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = SearchEncoder()
+    encoded: list[str] = []
+    encode_phrases = encoder.region_model.encode_phrases
+
+    def record(phrases: Sequence[Any]) -> Any:
+        encoded.extend(phrase.text for phrase in phrases)
+        return encode_phrases(phrases)
+
+    monkeypatch.setattr(encoder.region_model, "encode_phrases", record)
+    monkeypatch.setattr(encoder_module, "_CACHED_PHRASES", 3)
+    encoder.encode_sentences(["a dog and a cat", "a cat near a house", "a dog"])
+    assert encoded == ["a dog", "a cat", "a house"]
+    encoder.encode_sentence("a dog runs")
+    encoder.encode_sentence("a boat")
+    assert encoded == ["a dog", "a cat", "a house", "a boat"]
+    encoder.encode_sentences(["a dog", "a cat"])  # the cat was used longest ago
+    assert encoded == ["a dog", "a cat", "a house", "a boat", "a cat"]
 
 
 def test_rare_and_unknown_words_are_counted() -> None:

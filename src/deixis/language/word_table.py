@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,8 @@ from deixis.storage.artifacts import StoredTable
 
 MIN_SIMILARITY = 0.5
 """Minimum cosine of words that `WordTable.nearest_known` names. Unrelated words rarely reach 0.4."""
+
+_ROWS_AT_ONCE = 512
 
 
 class WordTable:
@@ -120,12 +122,27 @@ class WordTable:
         """
         if self.frozen is None or word not in self.frozen:
             return []
-        known = self.vocabulary.words
-        candidates = [row for row in np.flatnonzero(self._frozen_rows >= 0) if known[row] != word]
+        words, rows, lengths = self._frozen_words
         own = to_unit_length(self.frozen.vectors_of([word]))[0]
-        cosines = to_unit_length(self.frozen.take(self._frozen_rows[candidates])) @ own
-        nearest = np.argsort(-cosines, kind="stable")[:n]
-        return [known[candidates[index]] for index in nearest if cosines[index] >= MIN_SIMILARITY]
+        cosines = np.concatenate([block @ own for block in self._frozen_blocks(rows)]) / lengths
+        near = np.flatnonzero(cosines >= MIN_SIMILARITY)
+        nearest = words[near[np.argsort(-cosines[near], kind="stable")]].tolist()
+        return [known for known in map(self.vocabulary.words.__getitem__, nearest) if known != word][:n]
+
+    @cached_property
+    def _frozen_words(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+        """The words of the vocabulary that have a frozen vector: their ids, rows and lengths."""
+        assert self.frozen is not None  # noqa: S101 - only called with frozen vectors
+        words = np.flatnonzero(self._frozen_rows >= 0)
+        rows = self._frozen_rows[words]
+        lengths = np.concatenate([np.linalg.norm(block, axis=1) for block in self._frozen_blocks(rows)])
+        return words, rows, np.where(lengths > 0, lengths, 1).astype(np.float32)
+
+    def _frozen_blocks(self, rows: NDArray[np.int64]) -> Iterator[Floats]:
+        """Yield the frozen vectors of rows, in blocks, of which there is at least one: all rows would take 10 MB."""
+        assert self.frozen is not None  # noqa: S101 - as above
+        for begin in range(0, max(len(rows), 1), _ROWS_AT_ONCE):
+            yield self.frozen.take(rows[begin : begin + _ROWS_AT_ONCE])
 
     @cached_property
     def _frozen_rows(self) -> NDArray[np.int64]:

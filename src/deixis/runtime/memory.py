@@ -8,6 +8,8 @@ from contextlib import suppress
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 _LARGE_BYTES = 2**20
+_SPARE_BYTES = 2**23
+"""Free memory that a server keeps: with less, every search would return memory and ask for it again."""
 _ARENAS = 2
 
 
@@ -25,7 +27,7 @@ def return_large_blocks() -> None:
             mallopt = ctypes.CDLL(None).mallopt
             for parameter, value in (
                 (_MMAP_THRESHOLD, _LARGE_BYTES),
-                (_TRIM_THRESHOLD, _LARGE_BYTES),
+                (_TRIM_THRESHOLD, _SPARE_BYTES),
                 (_ARENA_MAX, _ARENAS),
             ):
                 mallopt(parameter, value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from threading import Lock
 from typing import Any
+from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from deixis.storage.checksums import CheckedFile
 from deixis.storage.graphs import SUFFIX, check_graph
 from deixis.storage.tensors import TensorFile
 
+_CUDA = "CUDAExecutionProvider"
 _LARGE_BYTES = 2**24
 
 _DTYPES = {
@@ -81,11 +83,16 @@ class Session:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         providers: list[Any] = ["CPUExecutionProvider"]
         if self._device != CPU:
-            providers.insert(0, ("CUDAExecutionProvider", {"device_id": int(self._device.partition(":")[2] or 0)}))
+            providers.insert(0, (_CUDA, {"device_id": int(self._device.partition(":")[2] or 0)}))
         try:
             session = onnxruntime.InferenceSession(str(self.path), options, providers=providers)
         except Exception as error:  # as above
             raise DeixisError(f"{self.path}: damaged, or not made by deixis ({_short(error)})") from error
+        if self._device != CPU and _CUDA not in session.get_providers():
+            warn(
+                f"{self._device}: ONNX Runtime cannot use it, are CUDA and cuDNN installed? The CPU computes.",
+                stacklevel=2,
+            )
         self._inputs = [(each.name, _DTYPES[each.type]) for each in session.get_inputs()]
         if self._weights and self._weights.path.stat().st_size > _LARGE_BYTES:
             return_freed_memory()  # opening takes twice the memory of the weights

@@ -66,7 +66,7 @@ _CERTAIN = 12.0
 """A logit whose probability is displayed as 100 %."""
 
 _CACHED_SENTENCES = 256
-"""Sentences whose vectors are kept: at most 3 MB."""
+"""Sentences whose vectors are kept, at most 3 MB, and words whose suggestions are kept."""
 
 _SIGNATURE_BYTES = 8
 
@@ -95,6 +95,7 @@ class PhotoCollection:
         self.encoder = encoder
         self.calibration = _stored_calibration(index, encoder) or Calibration.for_models(encoder.fingerprint)
         self._encode_sentence = lru_cache(_CACHED_SENTENCES)(encoder.encode_sentence)
+        self._suggest = lru_cache(_CACHED_SENTENCES)(encoder.suggest)
 
     def close(self) -> None:
         """Close files and connections."""
@@ -196,7 +197,7 @@ class PhotoCollection:
         every = dict.fromkeys(word for part in (*required, *excluded) for word in part.words)
         unknown = dict.fromkeys(word for part in (*required, *excluded) for word in part.unknown_words)
         untrained = [] if hits else self.encoder.untrained_words(every)
-        suggestions = {word: self.encoder.suggest(word) for word in dict.fromkeys([*unknown, *untrained])}
+        suggestions = {word: self._suggest(word) for word in dict.fromkeys([*unknown, *untrained])}
         return SearchResults(
             hits,
             photos=photos,

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,6 +53,9 @@ _MIN_COUNT = 3
 
 _MAX_LETTERS = 3
 """Largest difference in letters of words that are spelled similarly."""
+
+_CACHED_PHRASES = 1024
+"""Phrases whose vectors are kept, because sentences share them: at most 3 MB."""
 
 _PROPOSALS = "head"
 _NO_PIXELS = Image.new("RGB", (1, 1))
@@ -145,6 +149,8 @@ class SearchEncoder:
             self._model_name = fspath(photo_model) if folder.parent == SHIPPED else str(folder.absolute())
         self._photo_words = _WordFrequencies(self.vocabulary)
         self._region_words = _WordFrequencies(self.region_model.vocabulary)
+        self._recent: OrderedDict[str, tuple[Floats, Floats]] = OrderedDict()
+        self._lock = Lock()
 
     @property
     def model_name(self) -> str:
@@ -211,17 +217,17 @@ class SearchEncoder:
         """Encode several sentences, each of which is parsed once."""
         sentences = [Sentence(text) for text in texts]
         phrases = [sentence.phrases or (sentence,) for sentence in sentences]
-        distinct = {phrase.text: phrase for some in phrases for phrase in some}
-        rows = {text: row for row, text in enumerate(distinct)}
-        # The larger network first: opening it takes most memory.
-        whole_vectors = self.photo_model.encode_sentences([*distinct.values(), *sentences])
-        region_vectors = self.region_model.encode_phrases(list(distinct.values()))
-        vectors = whole_vectors[len(distinct) :]
+        vectors = self._phrase_vectors({phrase.text: phrase for some in phrases for phrase in some})
+        # Not in one batch with phrases: these are short, and most of their steps would be padding.
+        longer = {sentence.text: sentence for sentence in sentences if sentence.text not in vectors}
+        whole_vectors = {text: whole for text, (whole, _) in vectors.items()}
+        if longer:
+            whole_vectors.update(zip(longer, self.photo_model.encode_sentences(list(longer.values())), strict=True))
 
         def encoded(phrase: Phrase | Sentence) -> EncodedPhrase:
             span = phrase.span if isinstance(phrase, Phrase) else (0, len(phrase.text))
-            row = rows[phrase.text]
-            return EncodedPhrase(phrase.text, span, region_vectors[row], whole_vectors[row])
+            whole, region = vectors[phrase.text]
+            return EncodedPhrase(phrase.text, span, region, whole)
 
         return [
             EncodedSentence(
@@ -229,11 +235,29 @@ class SearchEncoder:
                 sentence.words,
                 self.photo_model.unknown_words(sentence.words),
                 self._statistics(sentence.words),
-                vector,
+                whole_vectors[sentence.text],
                 tuple(encoded(phrase) for phrase in some),
             )
-            for sentence, vector, some in zip(sentences, vectors, phrases, strict=True)
+            for sentence, some in zip(sentences, phrases, strict=True)
         ]
+
+    def _phrase_vectors(self, phrases: Mapping[str, Phrase | Sentence]) -> dict[str, tuple[Floats, Floats]]:
+        """Return the vectors of phrases by text, for whole photos and for regions; those of recent ones are kept."""
+        with self._lock:
+            found = {text: self._recent[text] for text in phrases if text in self._recent}
+        if new := {text: phrase for text, phrase in phrases.items() if text not in found}:
+            # The larger network first: opening it takes most memory.
+            whole = self.photo_model.encode_sentences(list(new.values()))
+            regions = self.region_model.encode_phrases(list(new.values()))
+            # Copies, because a row would keep all others.
+            found |= {text: (whole[row].copy(), regions[row].copy()) for row, text in enumerate(new)}
+        with self._lock:
+            for text in phrases:
+                self._recent[text] = found[text]
+                self._recent.move_to_end(text)
+            while len(self._recent) > _CACHED_PHRASES:
+                self._recent.popitem(last=False)
+        return found
 
     def untrained_words(self, words: Iterable[str]) -> list[str]:
         """Return the content words that no training sentence has; at most word vectors tell their meaning."""

@@ -376,6 +376,7 @@ class _StoredArrays(Mapping[str, NDArray[Any]]):
         self._layout = self._tensors.layout
         self._names = dict.fromkeys(name for name in self._layout if not self._is_quantization(name))
         self._arrays: dict[str, NDArray[Any]] = {}
+        self._tables: dict[str, StoredTable] = {}
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name not in self._names:
@@ -396,10 +397,11 @@ class _StoredArrays(Mapping[str, NDArray[Any]]):
         """Return a matrix whose rows are converted when they are taken."""
         if name in self._arrays or name + ZERO_POINT in self._layout:
             return self[name]
-        with damaged(self._tensors.file.path):
-            return StoredTable(
-                self._tensors.array(name), self._tensors.array(name + SCALE) if self._is_quantized(name) else None
-            )
+        if name not in self._tables:
+            with damaged(self._tensors.file.path):
+                scale = self._tensors.array(name + SCALE) if self._is_quantized(name) else None
+                self._tables[name] = StoredTable(self._tensors.array(name), scale)
+        return self._tables[name]
 
     def quantized(self) -> dict[str, NDArray[Any]]:
         """Return all arrays, quantised ones as they are stored."""

@@ -252,6 +252,39 @@ def test_nearest_photos_are_those_of_a_search(index: PhotoIndex) -> None:
         assert set(snapshot.regions_of_all([3, 99])) == {3}
 
 
+@pytest.mark.parametrize("is_cached", [True, False])
+def test_vectors_come_in_any_order_from_an_index_that_grew_and_shrank(
+    tmp_path: Path, index_path: IndexPath, is_cached: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The vector of each photo alone is the oracle; rows of removed photos and of other parts must not shift it.
+
+    While an update runs, new photos are not in the cache yet and form a part of their own.
+    """
+    paths = photos(tmp_path / "photos", 6)
+    update_index(index_path, [tmp_path / "photos"], ColourEncoder())
+    with PhotoIndex(index_path) as index:
+
+        def check(numbers: list[int]) -> None:
+            with index.snapshot() as snapshot:
+                found = snapshot.vectors_of(np.array(numbers, dtype=np.int64))
+                for number, own in zip(numbers, found, strict=True):
+                    assert np.array_equal(own, vector(Image.open(snapshot.photo(number).path)))
+
+        check([1, 2, 3, 4, 5, 6])
+        check([6, 5, 4, 3, 2, 1])
+        check([3, 3, 1])
+        if not is_cached:
+            monkeypatch.setattr(photo_index, "update_cache", lambda *_: False)
+        for seed in (6, 7, 8):
+            photo(tmp_path / "more" / f"{seed}.png", seed)
+        update_index(index_path, [tmp_path / "more"], ColourEncoder())
+        check([1, 2, 3, 4, 5, 6, 7, 8, 9])
+        check([8, 2, 9])
+        paths[1].unlink()
+        update_index(index_path, [tmp_path / "photos"], ColourEncoder())
+        check([1, 3, 4, 5, 6, 7, 8, 9])
+
+
 def test_photos_are_ranked_by_given_scores_without_missing_ones(index: PhotoIndex) -> None:
     with index.snapshot() as snapshot:
         found = snapshot.rank(np.array([9, 4, 777, 2]), np.array([0.5, 0.9, 1.0, 0.7], dtype=np.float32), 2)

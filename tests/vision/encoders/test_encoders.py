@@ -154,3 +154,8 @@ def test_a_new_encoder_is_one_module_and_one_line_of_the_registry(monkeypatch: p
     encoder = open_encoder("toy@side=32")
     [features] = encoder.encode([Image.new("RGB", (40, 30), "red")])
     assert (encoder.name, features.cells.shape, features.whole.tolist()) == ("toy@side=32", (3, 32, 32), [255, 0, 0])
+
+
+def test_an_error_about_a_device_names_no_file() -> None:
+    with pytest.raises(DeixisError, match="^no such device: abacus"):
+        open_encoder("deixis", "abacus")

@@ -142,8 +142,15 @@ class VectorMatrix:
         """The row of each region."""
         return np.repeat(np.arange(len(self.ids)), np.diff(self.region_starts))
 
+    @property
+    def all_whole(self) -> Floats:
+        """The vectors of the photos in all rows; not a copy where there is one part."""
+        return self.parts[0].whole if len(self.parts) == 1 else self.whole(np.arange(len(self.ids)))
+
     def whole(self, rows: NDArray[np.int64]) -> Floats:
         """Return the vectors of the photos in some rows."""
+        if len(self.parts) == 1:
+            return self.parts[0].whole[rows]
         vectors = np.empty((len(rows), self.info.dimension), dtype=np.float32)
         begin = 0
         for part in self.parts:

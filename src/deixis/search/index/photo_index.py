@@ -383,8 +383,10 @@ class FolderSnapshot(IndexSnapshot):
         return [photos[number] for number in numbers if number in photos]
 
     def photos(self, numbers: Iterable[int]) -> dict[int, IndexedPhoto]:
+        wanted = list(numbers)
+        if not wanted:
+            return {}
         with self._reader.reading() as connection:
-            wanted = list(numbers)
             found = records.photos_by_id(connection, wanted)
             if len(found) < len(wanted):
                 removed = {photo for (photo,) in connection.execute("SELECT photo FROM removed")}
@@ -400,10 +402,12 @@ class FolderSnapshot(IndexSnapshot):
 
     def vectors_of(self, numbers: NDArray[np.int64]) -> Floats:
         ids = self._matrix.ids
-        vectors = np.zeros((len(numbers), self.info.dimension), dtype=np.float32)
+        if np.array_equal(numbers, ids):  # a search of a small index scores all photos
+            return self._matrix.all_whole
         rows = np.searchsorted(ids, numbers)
         is_known = rows < len(ids)
         is_known[is_known] = ids[rows[is_known]] == numbers[is_known]
+        vectors = np.zeros((len(numbers), self.info.dimension), dtype=np.float32)
         vectors[is_known] = self._matrix.whole(rows[is_known])
         return vectors
 

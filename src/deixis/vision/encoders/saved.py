@@ -47,6 +47,7 @@ def defaults(architecture: str) -> Options:
 def open_network(name: EncoderName, options: Options, device: str | None) -> LoadedNetwork:
     folder = Path(name.argument) if name.argument else SHIPPED[name.architecture]
     artifact = read_artifact(folder, KIND, mapped=True, keep_half=True)
+    device = choose_device(device)  # an error about a device does not name the folder
     with damaged(folder):
         settings = artifact.settings
         side, multiple, scale = options.side or int(settings["side"]), int(settings["multiple"]), _scale(settings)
@@ -60,13 +61,13 @@ def open_network(name: EncoderName, options: Options, device: str | None) -> Loa
 class SavedNetwork:
     """The network of an artifact as a `Network`."""
 
-    def __init__(self, artifact: Artifact, channels: int, device: str | None) -> None:
+    def __init__(self, artifact: Artifact, channels: int, device: str) -> None:
         self.folder = artifact.folder
         self.channels = channels
         self.functions = Functions(
             artifact=artifact,
             make_module=lambda: _make_network(artifact),
-            device=choose_device(device),
+            device=device,
         )
 
     def __call__(self, pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
