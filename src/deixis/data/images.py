@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -135,7 +137,7 @@ def open_image_file(path: Path, inside: Path | None = None, content: IO[bytes] |
     """
     libheif = _register_heif()
     suffix = path.suffix.lower()
-    formats = (*FORMATS, "JXL") if _has_jpeg_xl(path) else FORMATS
+    formats: tuple[str, ...] = (*FORMATS, "JXL") if _has_jpeg_xl(path) else FORMATS
     if content is not None and libheif < _SAFE_LIBHEIF:
         _refuse_heif(path, content, libheif)
         formats = tuple(each for each in formats if each != "HEIF")
@@ -155,10 +157,7 @@ def open_image_file(path: Path, inside: Path | None = None, content: IO[bytes] |
 @cache
 def _register_heif() -> tuple[int, ...]:
     """Register a reader of HEIF with Pillow, pillow-heif if somebody installed it; return the version of libheif."""
-    try:
-        import pillow_heif as reader
-    except ModuleNotFoundError:
-        import pi_heif as reader
+    reader: Any = import_module("pillow_heif" if find_spec("pillow_heif") else "pi_heif")
     reader.register_heif_opener()
     return tuple(map(int, re.findall(r"\d+", reader.libheif_version())))
 

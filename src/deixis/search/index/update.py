@@ -46,7 +46,7 @@ BATCH_S = 1.0
 """A commit follows this many photos or seconds, whichever comes first: a killed process loses at most that."""
 
 _PAUSE_S = 0.2
-"""An encoder that asks for further photos may compute for long, so what it has returned is committed after this time."""
+"""An encoder that asks for more photos may compute for long; what it has returned is committed after this time."""
 
 _POLL_S = 0.2
 _PATIENCE_S = 60.0
