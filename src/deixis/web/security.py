@@ -311,7 +311,7 @@ def _network_location(origin: str) -> str | None:
 
 
 def _is_form(scope: Scope) -> bool:
-    return Headers(scope=scope).get("content-type", "").startswith("multipart/")
+    return Headers(scope=scope).get("content-type", "").lower().startswith("multipart/")
 
 
 def _cookie_name(scope: Scope) -> str:
