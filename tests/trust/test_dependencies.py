@@ -131,7 +131,10 @@ def test_an_audit_without_network_fails_with_one_line(tmp_path: Path) -> None:
 )
 def test_versions_with_known_holes_are_not_installed(package: str, fixed: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    listed = [*project["dependencies"], *(line for lines in project["optional-dependencies"].values() for line in lines)]
+    listed = [
+        *project["dependencies"],
+        *(line for lines in project["optional-dependencies"].values() for line in lines),
+    ]
     requirements = [found for found in map(Requirement, listed) if found.name == package]
     assert requirements
     for requirement in requirements:
