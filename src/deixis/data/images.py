@@ -145,7 +145,7 @@ def open_image_file(path: Path, inside: Path | None = None, content: IO[bytes] |
         if content is None and suffix not in VIDEO_SUFFIXES and path.stat().st_size > MAX_BYTES:
             raise PhotoError(path, f"larger than {MAX_BYTES // 2**20} MB")
         if suffix in VIDEO_SUFFIXES:
-            image = open_video_frame(path)
+            image = open_video_frame(path, file)
         elif suffix in RAW_SUFFIXES:
             image = open_preview(path, file.read())
         else:
