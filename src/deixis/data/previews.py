@@ -91,7 +91,7 @@ def open_video_frame(path: Path, file: IO[bytes]) -> Image.Image:
         os.environ.setdefault(name, value)  # a damaged file is reported here, not by FFmpeg or OpenCV
     import cv2
 
-    opened = f"/dev/fd/{file.fileno()}" if os.path.exists("/dev/fd") else str(path)
+    opened = f"/dev/fd/{file.fileno()}" if Path("/dev/fd").exists() else str(path)
     capture = cv2.VideoCapture(opened, cv2.CAP_FFMPEG)  # other readers take %02d in a name for several files
     try:
         capture.set(cv2.CAP_PROP_POS_MSEC, _FRAME_AT_MS)
