@@ -161,4 +161,4 @@ def test_ctrl_c_ends_a_server_whose_threads_hang_without_a_traceback(interrupts:
         _, errors = process.communicate(timeout=30)
     assert process.returncode == 0
     assert "Traceback" not in errors
-    assert time.monotonic() - begin < 5, "two seconds, on a machine that does nothing else"
+    assert time.monotonic() - begin < 3  # two seconds, and one for a busy machine
