@@ -6,9 +6,13 @@ Each file is damaged in turn: flipped bits, a flipped bit in the middle and near
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
+import signal
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -193,3 +197,30 @@ def test_no_file_can_change_a_number(kind: str, rng: random.Random, tmp_path: Pa
             finally:
                 shutil.rmtree(tmp_path / "copy")
     assert wrong == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs pipes with names")
+@pytest.mark.parametrize(
+    "kind", ["importing", "extracting", "training", "indexing", "annotating", "text features", "scores"]
+)
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(kind: str, tmp_path: Path) -> None:
+    def give_up(*_: object) -> None:
+        raise AssertionError("waits for a pipe")
+
+    make, read = KINDS[kind]
+    make(tmp_path / "sound")
+    before = signal.signal(signal.SIGALRM, give_up)
+    try:
+        for file in [path for path in (tmp_path / "sound" / "out").rglob("*") if path.is_file()]:
+            shutil.copytree(tmp_path / "sound", tmp_path / "copy")
+            pipe = tmp_path / "copy" / file.relative_to(tmp_path / "sound")
+            pipe.unlink()
+            os.mkfifo(pipe)
+            signal.alarm(60)
+            with suppress(DeixisError):
+                read(tmp_path / "copy")
+            signal.alarm(0)
+            shutil.rmtree(tmp_path / "copy")
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

@@ -24,6 +24,7 @@ from deixis.evaluation.intervals import (
 )
 from deixis.evaluation.retrieval import Ranking, RetrievalResult, percentage
 from deixis.storage.checksums import CheckedFile, FileChecks, seal, unseal
+from deixis.storage.files import read_regular
 
 if TYPE_CHECKING:
     from deixis.evaluation.captions.scores import CaptionScores
@@ -108,7 +109,7 @@ class ModelScores:
     @classmethod
     def load(cls, folder: Path) -> ModelScores:
         try:
-            document = unseal((folder / SCORES).read_bytes())
+            document = unseal(read_regular(folder / SCORES))
             entry = document.get("files", {}).get(RANKS)  # older versions wrote none
             ranks = CheckedFile(folder / RANKS, FileChecks.from_json(entry) if entry else None).read()
             with np.load(io.BytesIO(ranks), allow_pickle=False) as arrays:

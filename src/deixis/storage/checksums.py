@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deixis.storage.files import hash_file
+from deixis.storage.files import hash_file, read_regular
 
 BLOCK = 2**18
 """Bytes of a file that have one checksum."""
@@ -137,7 +137,7 @@ class CheckedFile:
 
     def read(self) -> bytes:
         """Return the whole content, read from the disk again."""
-        content = self.path.read_bytes()
+        content = read_regular(self.path)
         self._check_size(len(content))
         self._compare(memoryview(content), 0, len(self._checked))
         return content

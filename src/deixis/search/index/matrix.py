@@ -27,6 +27,7 @@ from deixis.search.index.base import IndexInfo, damaged_index
 from deixis.search.index.sqlite import DATABASE, crc_of, read_info
 from deixis.storage.atomic import exclusive_lock, explain_os_errors, new_file, remove_partial_files
 from deixis.storage.checksums import seal, unseal
+from deixis.storage.files import open_regular, read_regular
 from deixis.storage.sql import read_transaction
 
 Codes = NDArray[np.int8]
@@ -337,7 +338,7 @@ class CachedMatrix:
 def read_manifest(folder: Path, info: IndexInfo) -> CacheManifest | None:
     """Read the manifest of this index's cache; None if there is none, or one of another index or version."""
     try:
-        document = unseal((folder / FOLDER / MANIFEST).read_bytes())
+        document = unseal(read_regular(folder / FOLDER / MANIFEST))
         if document.pop("version") != VERSION:
             return None
         blocks = tuple(Block(each["rows"], each["regions"], tuple(each["sums"])) for each in document.pop("blocks"))
@@ -506,7 +507,8 @@ def _checksum(array: NDArray[Any]) -> int:
 def _map(folder: Path, manifest: CacheManifest, name: str, shape: tuple[int, ...], kind: np.dtype[Any]) -> NDArray[Any]:
     if 0 in shape:
         return np.zeros(shape, dtype=kind)
-    return np.asarray(np.memmap(_file(folder, manifest, name), dtype=kind, mode="r", shape=shape))
+    with open_regular(_file(folder, manifest, name)) as file:
+        return np.asarray(np.memmap(file, dtype=kind, mode="r", shape=shape))
 
 
 def _file(folder: Path, manifest: CacheManifest, name: str) -> Path:
