@@ -16,6 +16,7 @@ import numpy.typing as npt
 from deixis import geometry
 from deixis.errors import DeixisError
 from deixis.storage.atomic import new_file
+from deixis.storage.checksums import seal_text
 from deixis.vision.proposals.fixed import FixedProposer
 
 IOU = 0.5
@@ -57,4 +58,4 @@ def save(proposer: FixedProposer, path: Path) -> None:
     """Write the boxes as JSON for `FixedProposer.load`."""
     lines = ",\n".join(json.dumps(box) for box in proposer.boxes.tolist())
     with new_file(path) as partial:
-        partial.write_text(f'{{"boxes": [\n{lines}\n]}}\n', encoding="utf-8")
+        partial.write_bytes(seal_text(f'{{"boxes": [\n{lines}\n]}}'))

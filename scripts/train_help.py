@@ -12,7 +12,6 @@ deixis --proposals head``. With --judge it prints how well the probabilities of 
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -32,6 +31,7 @@ from deixis.data.records import ENTITY_TYPES, Photo
 from deixis.errors import DeixisError
 from deixis.evaluation.agreement import chain_agreement
 from deixis.models.grounding import PhotoProposals, load_grounding_model
+from deixis.storage.checksums import seal
 from deixis.vision.feature_store import FeatureStore
 from deixis.vision.proposals import Proposals
 
@@ -86,7 +86,7 @@ def fit_boxes(data: Path, features: Path, out: Path) -> BoxCalibration:
     photos = [photo for photo in dataset.photos if not photo.splits and photo.id in store]
     about = f"{len(photos)} photos of Flickr8k with boxes of Flickr30k Entities that are in no split"
     calibration = fit_calibration(labelled_boxes(photos, store), good_iou=GOOD_IOU, about=about)
-    out.write_text(json.dumps(asdict(calibration), indent=1) + "\n", encoding="utf-8")
+    out.write_bytes(seal(asdict(calibration)))
     print(out, calibration, flush=True)
     return calibration
 

@@ -59,7 +59,7 @@ def test_help_loads_nothing_heavy(verb: tuple[str, ...]) -> None:
     assert modules_after("-m", "deixis.cli.main", *verb, "--help").isdisjoint(HEAVY)
 
 
-NEEDED = {"PIL", "numpy", "onnxruntime", "pi_heif", "safetensors"}
+NEEDED = {"PIL", "numpy", "onnxruntime", "pi_heif", "pillow_heif", "safetensors"}
 """What a search, a grounding and a caption compute with."""
 
 COMMAND_LINE = {"annotated_doc", "annotated_types", "click", "pydantic", "pydantic_core", "shellingham", "typer"}

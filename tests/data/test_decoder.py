@@ -9,9 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pi_heif
+import pillow_heif
 import pytest
 from PIL import Image
 
+from deixis.data import images
 from deixis.data.decoder import DECODE_BYTES, DecoderPool
 from deixis.data.images import open_photo
 from deixis.errors import PhotoError
@@ -48,6 +51,43 @@ def test_problems_are_those_of_open_photo(decoders: DecoderPool) -> None:
     with pytest.raises(PhotoError, match="60 × 40 pixels are too many"):
         decoders.decode(photo(), 1000)
     assert decoders.decode(photo(), PIXELS).size == (60, 40)
+
+
+@pytest.mark.parametrize("version", ["1.23.0", "1.23.3"])
+def test_heif_of_strangers_is_refused_by_a_libheif_with_holes(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pillow_heif.register_heif_opener()
+    (tmp_path / "a.heic").write_bytes(photo(kind="HEIF"))
+    (tmp_path / "a.avif").write_bytes(photo(kind="AVIF"))
+    monkeypatch.setattr(pillow_heif, "libheif_version", lambda: version)
+    images._register_heif.cache_clear()
+    try:
+        with pytest.raises(PhotoError, match=f"HEIF uploads need a newer libheif than {version}: pip install"):
+            open_photo(Path("upload"), content=io.BytesIO((tmp_path / "a.heic").read_bytes()))
+        assert open_photo(Path("upload"), content=io.BytesIO((tmp_path / "a.avif").read_bytes())).size == (60, 40)
+        assert open_photo(tmp_path / "a.heic").size == (60, 40)  # your own
+    finally:
+        images._register_heif.cache_clear()
+
+
+def test_heif_of_strangers_is_decoded_by_a_libheif_without_known_holes(decoders: DecoderPool) -> None:
+    pillow_heif.register_heif_opener()
+    assert decoders.decode(photo(kind="HEIF"), PIXELS).size == (60, 40)
+
+
+def test_without_pillow_heif_your_own_photos_are_read_by_pi_heif(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pillow_heif.register_heif_opener()
+    (tmp_path / "a.heic").write_bytes(photo(kind="HEIF"))
+    monkeypatch.setattr(images, "find_spec", lambda name: None)
+    images._register_heif.cache_clear()
+    try:
+        assert open_photo(tmp_path / "a.heic").size == (60, 40)
+        assert images._register_heif() == tuple(map(int, pi_heif.libheif_version().split(".")))
+    finally:
+        images._register_heif.cache_clear()
 
 
 def test_a_decode_that_takes_too_long_is_stopped_and_the_next_photo_is_decoded() -> None:

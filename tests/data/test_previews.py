@@ -6,11 +6,13 @@ import io
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from deixis.data import images
 from deixis.data.images import open_photo, photo_size
 from deixis.errors import PhotoError
 from deixis.search.index.photo_files import read_exif
@@ -61,6 +63,35 @@ def test_a_video_is_shown_by_a_frame_after_its_beginning(tmp_path: Path) -> None
     (tmp_path / "b.mp4").write_bytes(b"no video")
     with pytest.raises(PhotoError, match="without a frame"):
         open_photo(tmp_path / "b.mp4")
+
+
+def test_a_video_whose_name_is_a_pattern_shows_no_other_file(tmp_path: Path) -> None:
+    pytest.importorskip("cv2")
+    Image.new("RGB", (8, 8), "red").save(tmp_path / "01.mp4", "PNG")
+    (tmp_path / "%02d.mp4").write_bytes(b"no video")
+    with pytest.raises(PhotoError, match="without a frame"):
+        open_photo(tmp_path / "%02d.mp4")
+
+
+def test_the_opened_video_is_read_and_not_what_its_path_names_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cv2 = pytest.importorskip("cv2")
+    if not Path("/dev/fd").exists():
+        pytest.skip("needs /dev/fd")
+    for name, value in (("a.avi", 250), ("secret.avi", 0)):
+        writer = cv2.VideoWriter(str(tmp_path / name), cv2.VideoWriter_fourcc(*"MJPG"), 10, (64, 48))
+        for _ in range(15):
+            writer.write(np.full((48, 64, 3), value, np.uint8))
+        writer.release()
+    original = images.open_video_frame
+
+    def swap(path: Path, file: IO[bytes]) -> Image.Image:
+        (tmp_path / "secret.avi").replace(path)
+        return original(path, file)
+
+    monkeypatch.setattr(images, "open_video_frame", swap)
+    assert np.mean(np.asarray(open_photo(tmp_path / "a.avi"))) > 200
 
 
 def test_a_damaged_video_is_reported_once(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from deixis.cli.caption import write_sidecar
 from deixis.data import images
 from deixis.data.images import inspect_photo, open_photo, photo_size
-from deixis.errors import PhotoError
+from deixis.errors import DeixisError, PhotoError
 from deixis.search.index import PhotoIndex, update_index
 from deixis.search.index.photo_files import read_exif, read_metadata
 from deixis.storage.files import open_regular
@@ -33,6 +34,15 @@ def test_a_pipe_is_refused_and_never_waited_for(pipe: Path) -> None:
             read(pipe)
     assert isinstance(read_metadata(pipe)[1], PhotoError)
     read_exif(pipe)
+
+
+@pytest.mark.parametrize("name", ["a.png.xmp", "a.xmp"])
+def test_a_pipe_in_place_of_a_sidecar_is_not_waited_for(name: str, tmp_path: Path) -> None:
+    path = photo(tmp_path / "photos" / "a.png", 50)
+    os.mkfifo(tmp_path / "photos" / name)
+    assert update_index(tmp_path / "index", [tmp_path / "photos"], ColourEncoder()).added == 1
+    with pytest.raises(DeixisError, match="not a regular file"):
+        write_sidecar(path, "A dog.")
 
 
 def test_commands_do_not_hang_on_a_pipe(pipe: Path) -> None:

@@ -108,6 +108,8 @@ def test_work_that_skipped_everything_is_not_success(
         ("caption", "photos", "--sample", "--temperature", "inf"),
         ("caption", "photos", "--sample", "--temperature", "nan"),
         ("search", "dog", "--top", "99999999999"),
+        ("describe", "photos/0.jpg", "--top", "99999999999"),
+        ("data", "import", "--captions", "/dev/zero", "--out", "new"),
         ("train", "two-branch", "--data", "data", "--set", "hidden=1000000000"),
         ("train", "two-branch", "--data", "data", "--set", "hidden_size=1000000000"),
         ("train", "two-branch", "--data", "data", "--set", "learning_rate=inf"),

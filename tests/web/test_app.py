@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import socket
 from collections import Counter
@@ -10,8 +11,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+from starlette.testclient import TestClient
+from starlette.types import ASGIApp
 
 from deixis.errors import DeixisError
+from deixis.web import app
 from deixis.web.address import ServerAddress, listen
 from deixis.web.app import serve
 from tests.web.fakes import FakeCollection, FakeInference
@@ -32,6 +36,25 @@ def test_connections_send_responses_at_once() -> None:
         accepted, _ = listening.accept()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_the_browser_is_started_with_a_link_that_works_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, printed, used = list[str](), list[str](), list[httpx.Response]()
+
+    def run(served: ASGIApp, *_: object, **__: object) -> None:
+        with TestClient(served, base_url="http://127.0.0.1") as client:
+            for _ in range(2):
+                used.append(client.get(opened[0], follow_redirects=False))
+                client.cookies.clear()
+
+    monkeypatch.setattr(app, "open_in_browser", opened.append)
+    monkeypatch.setattr("deixis.web.server.run_server", run)
+    collection = FakeCollection(sorted(folder.glob("*.jpg")), folder)
+    address = ServerAddress(port=0)
+    app.serve(collection, address, inference=FakeInference(), on_ready=printed.append, open_browser=True)
+    (token,) = re.findall("token=(.+)", printed[0])
+    assert token not in opened[0]
+    assert [response.status_code for response in used] == [303, 401]
 
 
 def test_public_servers_generate_and_print_a_token(folder: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.testclient import TestClient
 
+from deixis.web import security
 from deixis.web.security import COOKIE, AccessPolicy, is_loopback
 from tests.web.conftest import Visit
 
@@ -73,6 +74,28 @@ def test_the_token_is_accepted_in_header_url_and_cookie(guarded: TestClient) -> 
     assert "samesite=lax" in entered.headers["set-cookie"].casefold()
     assert guarded.get("/api/status").status_code == 200  # by its cookie now
     assert "deixis-token-7860=" in entered.headers["set-cookie"]  # servers on other ports have others
+
+
+def test_a_ticket_opens_the_page_once(visit: Visit) -> None:
+    """Other users of the machine see the link that a browser was started with."""
+    guarded = visit(policy=AccessPolicy("0.0.0.0", TOKEN, ticket="used once"), host=ELSEWHERE)
+    assert guarded.get("/api/status", headers={"authorization": "Bearer used once"}).status_code == 401
+    assert guarded.get("/", params={"token": "used"}, follow_redirects=False).status_code == 401
+    assert guarded.get("/", params={"token": "used once"}, follow_redirects=False).status_code == 303
+    assert guarded.get("/api/status").status_code == 200
+    guarded.cookies.clear()
+    assert guarded.get("/", params={"token": "used once"}, follow_redirects=False).status_code == 401
+    assert guarded.get("/", params={"token": TOKEN}, follow_redirects=False).status_code == 303
+
+
+def test_a_ticket_is_valid_for_a_minute(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(security, "TICKET_S", -1.0)
+    guarded = visit(policy=AccessPolicy("0.0.0.0", TOKEN, ticket="used once"), host=ELSEWHERE)
+    assert guarded.get("/", params={"token": "used once"}, follow_redirects=False).status_code == 401
+
+
+def test_no_ticket_is_not_an_empty_one(guarded: TestClient) -> None:
+    assert guarded.get("/", params={"token": ""}, follow_redirects=False).status_code == 401
 
 
 def test_the_token_in_the_url_works_for_the_page_only(guarded: TestClient) -> None:

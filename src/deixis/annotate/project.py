@@ -30,6 +30,7 @@ from deixis.annotate.webhooks import Webhook, read_webhooks
 from deixis.annotate.workflow import CHAIN_TASKS, Rules, Task
 from deixis.errors import DeixisError
 from deixis.storage.atomic import make_private, new_directory, new_file
+from deixis.storage.files import read_regular
 
 PROJECT_FILE = "project.json"
 SETTINGS_FILE = "settings.json"
@@ -105,7 +106,7 @@ def open_project(folder: Path, *, checked: bool = False) -> Project:
 def _read_about(folder: Path) -> dict[str, Any]:
     path = folder / PROJECT_FILE
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
+        about = json.loads(read_regular(path))
     except FileNotFoundError:
         hint = "create one with: deixis annotate init PROJECT --data DATA"
         raise DeixisError(f"{folder}: not an annotation project; {hint}") from None

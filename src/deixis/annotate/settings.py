@@ -9,6 +9,7 @@ from pathlib import Path
 from deixis.annotate.workflow import Rules
 from deixis.errors import DeixisError
 from deixis.storage.atomic import new_file
+from deixis.storage.files import read_regular
 
 ORDERS = ("added", "uncertain")
 
@@ -134,7 +135,7 @@ class Settings(Rules):
 def read_settings(path: Path) -> Settings:
     """Read settings from a JSON file; missing ones have their defaults."""
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(read_regular(path))
     except (OSError, ValueError, RecursionError) as error:
         raise DeixisError(f"{path}: cannot be read as JSON ({error})") from None
     if not isinstance(values, dict):

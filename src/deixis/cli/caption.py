@@ -15,7 +15,7 @@ from deixis import __version__
 from deixis.cli.output import Json, Scheduler, note, open_scheduler, plural, print_json, progress
 from deixis.errors import DeixisError, PhotoError
 from deixis.storage.atomic import exclusive_lock, explain_os_errors, new_file
-from deixis.storage.files import escape_formula
+from deixis.storage.files import escape_formula, open_regular
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.storage.remote import is_remote, photo_path
 
@@ -257,7 +257,7 @@ def write_sidecar(photo: Path, caption: str) -> Path:
 
 
 def _is_ours(path: Path) -> bool:
-    with explain_os_errors(path), path.open("rb") as file:
+    with explain_os_errors(path), open_regular(path) as file:
         return _TOOLKIT.encode() in file.read(_HEADER_BYTES)
 
 

@@ -16,7 +16,7 @@ def describe(
     region: Annotated[
         str | None, typer.Option(metavar="x1,y1,x2,y2", help="Region in pixels (default: the most salient regions).")
     ] = None,
-    top: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of phrases per region.")] = 5,
+    top: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Maximum number of phrases per region.")] = 5,
     regions: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of regions.")] = 10,
     picture: Annotated[
         Path | None,

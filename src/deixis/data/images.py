@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import stat
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -33,6 +37,11 @@ MAX_SCANNED_PIXELS = 3_000_000_000
 take about two seconds. Cameras and encoders write at most a dozen."""
 
 _START_OF_SCAN = b"\xff\xda"
+_SAFE_LIBHEIF = (1, 23, 4)
+"""Older versions write outside of buffers (CVE-2026-84383 and others). The newest pi-heif has 1.23.0."""
+
+_FTYP_BYTES = 12
+_AVIF_BRANDS = (b"avif", b"avis")
 # MAX_PIXELS replaces Pillow's limit, and odd EXIF is harmless. Warning filters are global, so they are set once.
 warnings.filterwarnings("ignore", module=r"PIL\.")
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
@@ -123,23 +132,43 @@ def open_photo(
 def open_image_file(path: Path, inside: Path | None = None, content: IO[bytes] | None = None) -> Iterator[Image.Image]:
     """Open a photo, the preview of a RAW file, or a frame of a video, by its suffix; the pixels are not decoded yet.
 
-    With `inside`, a resolved folder, a file that lies elsewhere is refused. `content` is that of `open_photo`.
+    With `inside`, a resolved folder, a file that lies elsewhere is refused. `content` is that of `open_photo`; it comes
+    from a stranger, and HEIF is refused unless libheif is a version without known holes.
     """
-    import pi_heif
-
-    pi_heif.register_heif_opener()
+    libheif = _register_heif()
     suffix = path.suffix.lower()
+    formats: tuple[str, ...] = (*FORMATS, "JXL") if _has_jpeg_xl(path) else FORMATS
+    if content is not None and libheif < _SAFE_LIBHEIF:
+        _refuse_heif(path, content, libheif)
+        formats = tuple(each for each in formats if each != "HEIF")
     with open_file(path, inside) if content is None else nullcontext(content) as file:
         if content is None and suffix not in VIDEO_SUFFIXES and path.stat().st_size > MAX_BYTES:
             raise PhotoError(path, f"larger than {MAX_BYTES // 2**20} MB")
         if suffix in VIDEO_SUFFIXES:
-            image = open_video_frame(path)
+            image = open_video_frame(path, file)
         elif suffix in RAW_SUFFIXES:
             image = open_preview(path, file.read())
         else:
-            image = Image.open(file, formats=(*FORMATS, "JXL") if _has_jpeg_xl(path) else FORMATS)
+            image = Image.open(file, formats=formats)
         with image:
             yield image
+
+
+@cache
+def _register_heif() -> tuple[int, ...]:
+    """Register a reader of HEIF with Pillow, pillow-heif if somebody installed it; return the version of libheif."""
+    reader: Any = import_module("pillow_heif" if find_spec("pillow_heif") else "pi_heif")
+    reader.register_heif_opener()
+    return tuple(map(int, re.findall(r"\d+", reader.libheif_version())))
+
+
+def _refuse_heif(path: Path, content: IO[bytes], libheif: tuple[int, ...]) -> None:
+    """Refuse a HEIF photo of a stranger; AVIF, which begins in the same way, is read by Pillow."""
+    head = content.read(_FTYP_BYTES)
+    content.seek(0)
+    if head[4:8] == b"ftyp" and head[8:12] not in _AVIF_BRANDS:
+        version = ".".join(map(str, libheif))
+        raise PhotoError(path, f"HEIF uploads need a newer libheif than {version}: pip install pillow-heif")
 
 
 def _has_jpeg_xl(path: Path) -> bool:

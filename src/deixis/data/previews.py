@@ -6,6 +6,7 @@ import io
 import os
 from importlib.util import find_spec
 from pathlib import Path
+from typing import IO
 
 from PIL import Image
 
@@ -78,15 +79,20 @@ def can_read_videos() -> bool:
     return find_spec("cv2") is not None
 
 
-def open_video_frame(path: Path) -> Image.Image:
-    """Return the frame of a video after one second, or the first one if the video is shorter."""
+def open_video_frame(path: Path, file: IO[bytes]) -> Image.Image:
+    """Return the frame of a video after one second, or the first one if the video is shorter.
+
+    The opened file is read, where the system can: its path may name another one by now.
+    """
     if is_remote(path) or not can_read_videos():
         needed = "a file on this machine" if is_remote(path) else "OpenCV: pip install 'deixis[video]'"
         raise PhotoError(path, f"a video, which needs {needed}")
-    os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # a damaged file is reported here, not by FFmpeg
+    for name, value in (("OPENCV_FFMPEG_LOGLEVEL", "-8"), ("OPENCV_LOG_LEVEL", "OFF")):
+        os.environ.setdefault(name, value)  # a damaged file is reported here, not by FFmpeg or OpenCV
     import cv2
 
-    capture = cv2.VideoCapture(str(path))
+    opened = f"/dev/fd/{file.fileno()}" if Path("/dev/fd").exists() else str(path)
+    capture = cv2.VideoCapture(opened, cv2.CAP_FFMPEG)  # other readers take %02d in a name for several files
     try:
         capture.set(cv2.CAP_PROP_POS_MSEC, _FRAME_AT_MS)
         is_read, frame = capture.read()

@@ -7,7 +7,6 @@ nearest phrases of references. `scripts/fit_photo_score.py` fits it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -31,6 +30,7 @@ from deixis.models.grounding import (
 from deixis.models.installed import SHIPPED, model_folder
 from deixis.models.region_inputs import RegionInputs, read_regions
 from deixis.storage.artifacts import fingerprint_artifact
+from deixis.storage.checksums import seal, unseal
 from deixis.storage.progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
@@ -59,8 +59,11 @@ class ScoreWeights:
 
     @classmethod
     def load(cls, file: str | PathLike[str] = SHIPPED_FILE) -> Self:
-        document = json.loads(Path(file).read_text(encoding="utf-8"))
-        weights = cls(document["fingerprint"], tuple(document["photo"]), tuple(document["references"]))
+        try:
+            document = unseal(Path(file).read_bytes())
+            weights = cls(document["fingerprint"], tuple(document["photo"]), tuple(document["references"]))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DeixisError(f"{file}: cannot be read ({error!r})") from None
         if (len(weights.photo), len(weights.references)) != (
             1 + PHOTO_FEATURES,
             1 + PHOTO_FEATURES + REFERENCE_FEATURES,
@@ -69,7 +72,7 @@ class ScoreWeights:
         return weights
 
     def save(self, file: str | PathLike[str]) -> None:
-        Path(file).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        Path(file).write_bytes(seal(asdict(self)))
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from deixis.evaluation.intervals import (
     values_of,
 )
 from deixis.evaluation.retrieval import Ranking, RetrievalResult, percentage
+from deixis.storage.checksums import CheckedFile, FileChecks, seal, unseal
+from deixis.storage.files import read_regular
 
 if TYPE_CHECKING:
     from deixis.evaluation.captions.scores import CaptionScores
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 KS = (1, 5, 10)
 SCORES, RANKS = "scores.json", "ranks.npz"
 _ARRAYS = ("ranks", "candidates", "units")
+_VERSION = 2
+"""Version 1 had no checksums, and no number."""
 
 
 Captions = Mapping[str, tuple[str, tuple[str, ...]]]
@@ -96,15 +101,18 @@ class ModelScores:
         }
         if self.second_half is not None:
             arrays["second_half"] = self.second_half
-        (folder / SCORES).write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         with (folder / RANKS).open("wb") as file:
             np.savez_compressed(file, **arrays)
+        checks = {"version": _VERSION, "files": {RANKS: FileChecks.of(folder / RANKS).to_json()}}
+        (folder / SCORES).write_bytes(seal(checks | document))
 
     @classmethod
     def load(cls, folder: Path) -> ModelScores:
         try:
-            document = json.loads((folder / SCORES).read_text(encoding="utf-8"))
-            with np.load(folder / RANKS, allow_pickle=False) as arrays:
+            document = unseal(read_regular(folder / SCORES))
+            entry = document.get("files", {}).get(RANKS)  # older versions wrote none
+            ranks = CheckedFile(folder / RANKS, FileChecks.from_json(entry) if entry else None).read()
+            with np.load(io.BytesIO(ranks), allow_pickle=False) as arrays:
                 rankings = {
                     name: Ranking(
                         photos=entry["photos"], **{array: arrays[f"{array}{entry['number']}"] for array in _ARRAYS}
@@ -116,7 +124,7 @@ class ModelScores:
             captions = {photo: (text, tuple(references)) for photo, (text, references) in document["captions"].items()}
             kept = tuple(document["kept"])
             return cls(document["scores"], rankings, document["about"], captions, likelihoods, second_half, kept)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, BadZipFile) as error:
             raise DeixisError(f"{folder}: damaged; remove it to compute it again ({error})") from None
 
     def mean_recall(self, second_half: bool | None = None) -> float:

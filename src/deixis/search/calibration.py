@@ -21,6 +21,7 @@ from deixis.errors import DeixisError
 from deixis.models.installed import SHIPPED
 from deixis.search.encoder import EncodedSentence, WordStatistics
 from deixis.search.index.base import RegionVectors
+from deixis.storage.checksums import seal, unseal
 
 SHIPPED_FILE = SHIPPED / "search" / "calibration.json"
 FAST_FILE = SHIPPED / "search" / "calibration-fast.json"
@@ -151,13 +152,23 @@ class Calibration:
     @classmethod
     def load(cls, file: str | PathLike[str]) -> Calibration:
         """Read a file written by `save`."""
-        return cls.from_json(Path(file).read_text(encoding="utf-8"), str(file))
+        try:
+            document = unseal(Path(file).read_bytes())
+        except (OSError, ValueError) as error:
+            raise DeixisError(f"{file}: cannot be read ({error})") from None
+        return cls._from_document(document, str(file))
 
     @classmethod
     def from_json(cls, text: str, name: str) -> Calibration:
         """Read what `to_json` gave; `name` is what an error calls invalid."""
         try:
-            document = json.loads(text)
+            return cls._from_document(json.loads(text), name)
+        except ValueError as error:
+            raise DeixisError(f"{name}: not a valid search calibration ({error!r})") from None
+
+    @classmethod
+    def _from_document(cls, document: Any, name: str) -> Calibration:
+        try:
             calibration = cls(
                 str(document["fingerprint"]),
                 tuple(map(float, document["weights"])),
@@ -178,7 +189,7 @@ class Calibration:
 
     def save(self, file: str | PathLike[str]) -> None:
         """Write the calibration to a file."""
-        Path(file).write_text(self.to_json() + "\n", encoding="utf-8")
+        Path(file).write_bytes(seal(asdict(self)))
 
     def to_json(self) -> str:
         """Return the calibration as JSON."""

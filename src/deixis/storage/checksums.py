@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deixis.storage.files import hash_file
+from deixis.storage.files import hash_file, read_regular
 
 BLOCK = 2**18
 """Bytes of a file that have one checksum."""
@@ -27,7 +27,7 @@ BLOCK = 2**18
 _DIGITS = 8
 _CHECKSUM = "checksum"
 _SEAL = re.compile(rb',\n *"checksum": "([0-9a-f]{8})"\n}\n\Z')
-_SEALED = (2, 3)
+_SEALED = (2, 3, 4)
 """Versions of manifests that must have a checksum."""
 
 
@@ -39,7 +39,12 @@ def seal(document: Mapping[str, Any]) -> bytes:
     >>> unseal(seal({"version": 2, "name": "dog"}))
     {'version': 2, 'name': 'dog'}
     """
-    body = json.dumps(document, ensure_ascii=False, indent=1).removesuffix("\n}").encode()
+    return seal_text(json.dumps(document, ensure_ascii=False, indent=1))
+
+
+def seal_text(text: str) -> bytes:
+    """Return the text of a JSON object with a checksum at its end, in any layout."""
+    body = text.rstrip().removesuffix("}").rstrip().encode()
     return body + f',\n "{_CHECKSUM}": "{_crc(body)}"\n}}\n'.encode()
 
 
@@ -53,6 +58,27 @@ def unseal(content: bytes) -> Any:
         if not found and (_CHECKSUM in document or document.get("version") in _SEALED):
             raise ValueError("it has no checksum: damaged, or changed by hand")
         document.pop(_CHECKSUM, None)
+    return document
+
+
+def seal_line(document: Mapping[str, Any]) -> str:
+    """Return a document as one line of JSON that ends with the checksum of the rest.
+
+    Examples
+    --------
+    >>> unseal_line(seal_line({"name": "dog"}))
+    {'name': 'dog'}
+    """
+    body = json.dumps(document, ensure_ascii=False).removesuffix("}")
+    return f'{body}, "{_CHECKSUM}": "{_crc(body.encode())}"}}\n'
+
+
+def unseal_line(line: str) -> dict[str, Any]:
+    """Return the document that `seal_line` wrote. Raises `ValueError` if it is not as it was written."""
+    document: dict[str, Any] = json.loads(line)
+    if seal_line({name: value for name, value in document.items() if name != _CHECKSUM}) != line.rstrip("\n") + "\n":
+        raise ValueError("the checksum of a line does not match: damaged, or changed by hand")
+    del document[_CHECKSUM]
     return document
 
 
@@ -111,7 +137,7 @@ class CheckedFile:
 
     def read(self) -> bytes:
         """Return the whole content, read from the disk again."""
-        content = self.path.read_bytes()
+        content = read_regular(self.path)
         self._check_size(len(content))
         self._compare(memoryview(content), 0, len(self._checked))
         return content

@@ -54,6 +54,12 @@ def open_regular(path: Path, inside: Path | None = None) -> IO[bytes]:
         raise
 
 
+def read_regular(path: Path) -> bytes:
+    """Read a regular file; as `open_regular`, it never waits."""
+    with open_regular(path) as file:
+        return file.read()
+
+
 def _lies_inside(path: Path, opened: os.stat_result, folder: Path) -> bool:
     real = Path(os.path.realpath(path))
     # The same file: otherwise the path was changed after it was opened.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from fastapi import FastAPI, Request
 from starlette.responses import Response
@@ -109,16 +111,17 @@ def serve(
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     limits, address = ServerLimits(), address.with_token(on_loopback=needs_token)
     inference = inference or InferenceService(limits.cached_photos, photos.encoder.region_model)
-    policy = AccessPolicy(address.host, address.token, limits.upload_bytes)
+    ticket = secrets.token_urlsafe(24) if open_browser and address.token else ""
+    policy = AccessPolicy(address.host, address.token, limits.upload_bytes, ticket=ticket)
     app = make_app(photos, inference=inference, limits=limits, policy=policy)
     listening = listen(address)
-    url = address.url(listening.getsockname()[1])
+    port = listening.getsockname()[1]
     try:
-        on_ready(url)
+        on_ready(address.url(port))
         # Not a daemon thread: one that is stopped while it loads a model crashes the process.
         threading.Thread(target=inference.warm_up).start()
         if open_browser:
-            open_in_browser(url)
+            open_in_browser(replace(address, token=ticket).url(port))
         run_server(app, listening, proxy_headers=False)
     finally:
         inference.close()

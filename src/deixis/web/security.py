@@ -9,6 +9,7 @@ import ipaddress
 import logging
 import os
 import socket
+import time
 from base64 import b64encode
 from collections.abc import Callable
 from contextlib import suppress
@@ -30,6 +31,9 @@ BODY_S = 15.0
 """Maximum time between two parts of a request body."""
 
 MIN_TOKEN_LENGTH = 12
+
+TICKET_S = 60.0
+"""How long the ticket of a link is valid."""
 
 
 _CORES = os.cpu_count() or 1
@@ -128,6 +132,7 @@ class AccessPolicy:
     host: str = "127.0.0.1"  # where the server listens
     token: str = field(default="", repr=False)  # required in every request, unless empty
     upload_bytes: int = 32 * 2**20
+    ticket: str = field(default="", repr=False)  # opens the page in place of the token, once
     uploads_at_once: int = 32  # forms whose content is being received
     # By client address, before its token is looked at: a page with many thumbnails stays far below.
     requests_per_s: float = 500.0
@@ -158,6 +163,7 @@ class SecurityMiddleware:
         self.is_busy = is_busy  # whether requests for a path are refused now, as cheaply as possible
         self._rates = RateLimiter(policy.requests_per_s, policy.requests_at_once)
         self._uploads = 0
+        self._ticket, self._ticket_until = policy.ticket, time.monotonic() + TICKET_S
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or reject it."""
@@ -223,7 +229,7 @@ class SecurityMiddleware:
     def _sign_in(self, scope: Scope) -> Response:
         """Set a cookie and redirect if the URL has the token; otherwise respond with 401."""
         query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        if scope["method"] == "GET" and scope["path"] == "/" and self.policy.accepts_token(query.pop("token", [""])[0]):
+        if scope["method"] == "GET" and scope["path"] == "/" and self._opens_page(query.pop("token", [""])[0]):
             rest = urlencode(query, doseq=True)
             redirect = RedirectResponse(f"/?{rest}" if rest else "/", status_code=303)
             redirect.set_cookie(
@@ -235,6 +241,17 @@ class SecurityMiddleware:
         return error_response(
             401, "token required: open the URL that deixis serve printed", {"www-authenticate": "Bearer"}
         )
+
+    def _opens_page(self, token: str) -> bool:
+        """Return whether a link has the token or the ticket, which is then used up.
+
+        Other users of the machine can see the command line of a browser, and so the link that it was started with.
+        """
+        is_valid = bool(self._ticket) and time.monotonic() < self._ticket_until
+        if is_valid and hmac.compare_digest(_digest(token), _digest(self._ticket)):
+            self._ticket = ""
+            return True
+        return self.policy.accepts_token(token)
 
     def _max_bytes(self, scope: Scope) -> int:
         return self.policy.upload_bytes + JSON_BYTES if _is_form(scope) else JSON_BYTES
@@ -311,7 +328,7 @@ def _network_location(origin: str) -> str | None:
 
 
 def _is_form(scope: Scope) -> bool:
-    return Headers(scope=scope).get("content-type", "").startswith("multipart/")
+    return Headers(scope=scope).get("content-type", "").lower().startswith("multipart/")
 
 
 def _cookie_name(scope: Scope) -> str:

@@ -28,8 +28,8 @@ _OTHER_FILES = 256
 """Open files of the server that are no connections; the limit of the process is raised as far as it may."""
 
 _MAX_LINES, _PER_S = 60, 60.0
-_SHUTDOWN_S = 1
-_THREADS_S = 0.7
+_SHUTDOWN_S = 0.6
+_THREADS_S = 0.6
 
 
 class LimitedProtocol(H11Protocol):
@@ -102,7 +102,12 @@ class FewLines(logging.Filter):
         self._count = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a record is written; the last one of a minute says that there may be more."""
+        """Return whether a record is written; the last one of a minute says that there may be more.
+
+        Requests that are given up because the server ends are no errors.
+        """
+        if record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError):
+            return False
         now = time.monotonic()
         if now - self._begin >= _PER_S:
             self._begin, self._count = now, 0
@@ -148,7 +153,7 @@ def run_server(app: ASGIApp, listening: socket.socket, **options: Any) -> None:
         access_log=False,
         server_header=False,
         use_colors=False,  # control characters are not passed to terminals
-        timeout_graceful_shutdown=_SHUTDOWN_S,
+        timeout_graceful_shutdown=_SHUTDOWN_S,  # type: ignore[arg-type] # seconds of asyncio.wait_for
         h11_max_incomplete_event_size=32 * 2**10,
         **options,
     )

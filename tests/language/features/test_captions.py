@@ -203,7 +203,7 @@ def test_missing_permissions_are_reported_as_such(
         patched.setattr(np, "load", refuse)
         with pytest.raises(DeixisError, match="npy: .*Permission denied"):
             caption_vectors(tmp_path / "text", dataset)
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(DeixisError, match="manifest.json: .*Permission denied"):
         caption_vectors(tmp_path / "text", dataset)
 

@@ -11,9 +11,10 @@ import subprocess
 import threading
 import time
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -389,6 +390,64 @@ def test_killed_processes_neither_lose_committed_photos_nor_duplicate_any(
     if isinstance(index_path, Path):
         with closing(sqlite3.connect(index_path / "index.sqlite")) as connection:
             assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+@dataclass
+class Batches(ColourEncoder):
+    """Encodes four photos at a time and reads four ahead, as image encoders do; `compute` is called for each batch."""
+
+    compute: Callable[[list[Path]], None] = lambda batch: None
+
+    def encode_photos(self, paths: Iterable[Path]) -> Iterator[tuple[Path, PhotoVectors | PhotoError]]:
+        remaining = iter(paths)
+        ahead = list(islice(remaining, 4))
+        while batch := ahead:
+            ahead = list(islice(remaining, 4))
+            self.compute(batch)
+            yield from super().encode_photos(batch)
+
+
+def test_photos_are_committed_before_the_encoder_computes_further_ones(
+    tmp_path: Path, index_path: IndexPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(update, "_PAUSE_S", 0.0)
+    photos(tmp_path / "photos", 22)
+    finished, committed = list[Path](), list[Path]()
+
+    def compute(batch: list[Path]) -> None:
+        assert committed == finished
+        finished.extend(batch)
+
+    update_index(index_path, [tmp_path / "photos"], Batches(compute=compute), on_committed=committed.append)
+    assert len(committed) == 22
+
+
+def test_a_kill_loses_less_than_two_seconds_of_finished_photos(tmp_path: Path) -> None:
+    photos(tmp_path / "photos", 400)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(reading)
+
+            def compute(batch: list[Path]) -> None:
+                time.sleep(0.3)
+                os.write(writing, "".join(f"{path.name} {time.monotonic()}\n" for path in batch).encode())
+
+            update_index(tmp_path / "index", [tmp_path / "photos"], Batches(compute=compute))
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        lines = [pipe.readline() for _ in range(4)]
+        time.sleep(3)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        lines += pipe.readlines()
+    times = {name: float(at) for name, at in map(str.split, lines)}
+    there = {Path(path).name for path in paths_in(tmp_path / "index")}
+    assert len(there) < 400, "killed too late"
+    assert {name for name, at in times.items() if at < max(times.values()) - 2} <= there
 
 
 @dataclass

@@ -89,7 +89,7 @@ def test_a_manifest_that_may_not_be_read_is_not_called_damaged(folder: Path, mon
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(DeixisError, match=r"manifest.json: cannot be read \(Permission denied\)$"):
         read_manifest(folder)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from deixis.annotate.workflow import XYXY
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
 from deixis.language.sentence import Sentence
+from deixis.storage.checksums import unseal
 
 if TYPE_CHECKING:
     from deixis.models.grounding import PhotoProposals, RegionPipeline
@@ -72,10 +72,14 @@ class BoxCalibration:
     @cache
     def shipped(cls) -> BoxCalibration:
         """The calibration of the package, loaded once."""
+        return cls.load(SHIPPED)
+
+    @classmethod
+    def load(cls, file: Path) -> BoxCalibration:
         try:
-            return BoxCalibration(**json.loads(SHIPPED.read_text(encoding="utf-8")))
+            return cls(**unseal(file.read_bytes()))
         except (OSError, ValueError, TypeError) as error:
-            raise DeixisError(f"{SHIPPED}: cannot be read ({error}); reinstall deixis") from None
+            raise DeixisError(f"{file}: cannot be read ({error}); reinstall deixis") from None
 
     def probability(self, box: GroundedBox) -> float:
         if box.probability is not None:

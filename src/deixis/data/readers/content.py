@@ -23,6 +23,8 @@ def decode(data: bytes, name: str | Path) -> str:
 
 
 def read_text(path: Path) -> str:
+    if path.is_char_device() or path.is_block_device():  # /dev/zero has no end
+        raise DatasetError(f"{path}: a device, not a file")
     try:
         return decode(path.read_bytes(), path)
     except OSError as error:

@@ -23,7 +23,7 @@ from deixis.storage import artifacts
 from deixis.storage.artifacts import damaged
 from deixis.storage.atomic import MARK, exclusive_lock, explain_os_errors, make_parents, new_file
 from deixis.storage.checksums import CheckedFile, FileChecks, seal, unseal
-from deixis.storage.files import hash_file
+from deixis.storage.files import hash_file, read_regular
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.tokens import TOKENIZER_VERSION
 
@@ -289,7 +289,7 @@ def fitted_features(path: Path, manifest: CaptionManifest) -> TextFeatures:
 def _read(path: Path) -> CaptionManifest:
     file = path / FILE
     try:
-        document = unseal(file.read_bytes())
+        document = unseal(read_regular(file))
     except FileNotFoundError:
         raise DeixisError(f"{path}: no text features; create them with: deixis features DATA --text KIND") from None
     except OSError as error:

@@ -38,6 +38,9 @@ DESCRIBER = "describer"
 LONG_PHRASES = Path(__file__).parent / "long_phrases"
 """The shipped long phrases, made by scripts/make_long_phrases.py."""
 
+MAX_TOP = 1000
+"""Maximum number of phrases for a region; each is compared with all others."""
+
 _SAME_PHRASE = 0.999
 """Phrases at least this similar have the same meaning."""
 
@@ -157,7 +160,7 @@ class Describer:
         self, photo: PhotoLike, region: Sequence[float] | None = None, *, top: int = 5, regions: int = 10
     ) -> list[RegionDescription]:
         """Describe a region of a photo, or the most salient ones; see `Pipeline.describe`."""
-        top, regions = check_count(top, "top"), check_count(regions, "regions")
+        top, regions = check_count(top, "top", MAX_TOP), check_count(regions, "regions")
         image = open_image(photo)
         boxes = None if region is None else np.array([clip_region(region, image.size)])
         proposed = self.pipeline.propose(image)

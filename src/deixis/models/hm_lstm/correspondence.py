@@ -33,11 +33,14 @@ from deixis.models.hm_lstm.model import HMLSTM
 from deixis.models.training.regions import CORRECT_IOU
 from deixis.storage.artifacts import damaged
 from deixis.storage.atomic import explain_os_errors, make_parents
+from deixis.storage.checksums import seal_line, unseal_line
 from deixis.storage.networks import weights_of
 from deixis.storage.progress import OnProgress, no_progress
 
 FORMAT = "deixis-correspondences"
-VERSION = 1
+VERSION = 2
+"""Version 1 had no checksums."""
+
 PHOTOS_PER_BATCH = 200
 
 
@@ -144,7 +147,7 @@ def _write(model: HMLSTM, data: ParsedPhotos, path: Path, on_progress: OnProgres
             for first in range(done, photo_count, PHOTOS_PER_BATCH):
                 photos = range(first, min(first + PHOTOS_PER_BATCH, photo_count))
                 for photo, columns in zip(photos, nearest_regions(model, data, photos), strict=True):
-                    file.write(_json_line(_photo_document(photo, columns, data)))
+                    file.write(seal_line(_photo_document(photo, columns, data)))
                 file.flush()
                 on_progress("finding correspondences", photos.stop, photo_count)
             os.fsync(file.fileno())
@@ -197,8 +200,10 @@ def _read(path: Path, header: dict[str, Any], data: ParsedPhotos) -> Corresponde
         first, *lines = path.read_text(encoding="utf-8").splitlines()
         if json.loads(first) != header:
             raise DeixisError(f"{path}: written by another model or for other photos; delete it to compute it again")
+        if len(lines) != len(regions.photos):
+            raise DeixisError(f"{path}: has {len(lines):,} photos instead of {len(regions.photos):,}; delete it")
         for photo, line in enumerate(lines):
-            document = json.loads(line)
+            document = unseal_line(line)
             if document["photo"] != regions.photos[photo]:
                 raise DeixisError(
                     f"{path}: line {photo + 2} is about photo {document['photo']!r}, not {regions.photos[photo]!r}; "

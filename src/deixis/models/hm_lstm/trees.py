@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from os import PathLike
@@ -30,7 +31,7 @@ from deixis.storage.artifacts import damaged, fingerprint_artifact
 from deixis.storage.atomic import explain_os_errors, new_file
 from deixis.storage.progress import OnProgress, no_progress
 
-_FORMAT = "deixis-forest-1"
+_FORMAT = "deixis-forest-2"
 _COLUMNS = ("starts", "parent", "word", "noun_phrase", "depth", "span")
 SENTENCES_PER_FILE = 5000
 """Sentences in one cache file, about two seconds of parsing: the most that an interruption can lose."""
@@ -249,6 +250,7 @@ class Forest:
         arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in _COLUMNS}
         arrays |= {name: arrays[name].astype(np.int32) for name in ("parent", "word", "depth", "span")}
         header = {"format": _FORMAT, "words": json.dumps(self.words, ensure_ascii=False)}
+        header["checksum"] = _checksum(arrays, header["words"])
         with new_file(path) as unfinished:
             save_file(arrays, unfinished, metadata=header)
 
@@ -266,8 +268,18 @@ class Forest:
                     columns = {name: file.get_tensor(name) for name in _COLUMNS}
             except SafetensorError as error:
                 raise ValueError(str(error)) from error
+            if header.get("checksum") != _checksum(columns, header["words"]):
+                raise ValueError("its checksum does not match")
             integers = {name: column.astype(np.int64) for name, column in columns.items() if name != "noun_phrase"}
             return cls(tuple(json.loads(header["words"])), **integers, noun_phrase=columns["noun_phrase"].astype(bool))
+
+
+def _checksum(columns: Mapping[str, NDArray[Any]], words: str) -> str:
+    total = zlib.crc32(words.encode())
+    for name in _COLUMNS:
+        column = np.ascontiguousarray(columns[name])
+        total = zlib.crc32(column.data, zlib.crc32(f"{name} {column.dtype.str} {column.shape}".encode(), total))
+    return f"{total:08x}"
 
 
 def _tree_rows(tree: Tree, word_index: dict[str, int]) -> list[tuple[int, int, bool, int, int, int]]:
@@ -289,19 +301,21 @@ def parse_forest(
     """Parse sentences, with a cache in `folder`. Sentences that have a tree keep it.
 
     Each cache file holds some thousand sentences and is named after a hash of these and of the parser, so an
-    interrupted run continues and a change of either is noticed.
+    interrupted run continues and a change of either is noticed. A damaged file is written again.
     """
     forests = []
     for begin in range(0, len(sentences), SENTENCES_PER_FILE):
         chunk = sentences[begin : begin + SENTENCES_PER_FILE]
         path = Path(folder) / f"trees-{_hash(chunk)}.safetensors"
-        if not path.exists():
+        try:
+            forests.append(Forest.load(path))
+        except DeixisError:  # missing or damaged
             parse_sentences(chunk)
+            forests.append(Forest.from_trees(sentence.tree for sentence in chunk))
             with explain_os_errors(path):
                 path.parent.mkdir(parents=True, exist_ok=True)
-                Forest.from_trees(sentence.tree for sentence in chunk).save(path)
+                forests[-1].save(path)
             on_progress("parsing sentences", begin + len(chunk), len(sentences))
-        forests.append(Forest.load(path))
     return Forest.concatenate(forests)
 
 

@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
+from deixis.storage.files import open_regular
 from deixis.storage.remote import is_remote
 
 EXIF, XMP, NAME, FILE = "exif", "xmp", "name", "file"
@@ -86,7 +87,7 @@ def find_date(path: Path) -> tuple[int, str] | tuple[None, None]:
 def _read_sidecar(path: Path) -> int | None:
     for sidecar in (path.with_name(f"{path.name}.xmp"), path.with_suffix(".xmp")):
         try:
-            with sidecar.open("rb") as file:
+            with open_regular(sidecar) as file:
                 if (taken := parse_xmp(file.read(_MAX_XMP))) is not None:
                     return taken
         except (OSError, ValueError):

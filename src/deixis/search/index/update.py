@@ -45,6 +45,9 @@ BATCH = 64
 BATCH_S = 1.0
 """A commit follows this many photos or seconds, whichever comes first: a killed process loses at most that."""
 
+_PAUSE_S = 0.2
+"""An encoder that asks for more photos may compute for long; what it has returned is committed after this time."""
+
 _POLL_S = 0.2
 _PATIENCE_S = 60.0
 """How long to wait, without progress, for photos that other processes are encoding."""
@@ -190,6 +193,7 @@ class _Update:
         self._claimed_by_others: list[_Candidate] = []
         self._uncommitted: list[Path] = []
         self._last_commit = time.monotonic()
+        self._is_waiting_for_last = False
 
     def run(self, roots: list[Path]) -> IndexReport:
         self._roots = roots
@@ -272,7 +276,10 @@ class _Update:
 
     def _select(self, candidates: Iterable[_Candidate]) -> Iterator[Path]:
         """Yield the paths whose content is new and not claimed by another process."""
+        self._is_waiting_for_last = False
         for candidate in candidates:
+            if self._uncommitted and time.monotonic() - self._last_commit > _PAUSE_S:
+                self._commit()
             if self._record_known_content(candidate):
                 continue
             if not self.writer.claim(candidate.sha256):
@@ -286,6 +293,7 @@ class _Update:
             self._pending[candidate.file.path] = candidate
             self._pending_contents.add(candidate.sha256)
             yield candidate.file.path
+        self._is_waiting_for_last = True  # encoders read ahead; they will not ask for photos again
 
     def _encode_unfinished_by_others(self) -> None:
         """Wait for photos that other processes are encoding, and encode those that a killed process had claimed."""
@@ -414,7 +422,8 @@ class _Update:
 
     def _done(self, path: Path) -> None:
         self._uncommitted.append(path)
-        if len(self._uncommitted) >= BATCH or time.monotonic() - self._last_commit > BATCH_S:
+        wait_s = 0.0 if self._is_waiting_for_last else BATCH_S
+        if len(self._uncommitted) >= BATCH or time.monotonic() - self._last_commit > wait_s:
             self._commit()
 
     def _commit(self, begin: bool = True) -> None:

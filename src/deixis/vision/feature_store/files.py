@@ -21,7 +21,7 @@ from deixis import __version__
 from deixis.errors import DeixisError
 from deixis.storage.atomic import new_file
 from deixis.storage.checksums import CheckedFile, FileChecks, seal, unseal
-from deixis.storage.files import hash_file
+from deixis.storage.files import hash_file, read_regular
 from deixis.storage.progress import OnProgress
 from deixis.storage.tensors import TensorFile
 from deixis.vision.feature_map import FeatureMap
@@ -99,7 +99,7 @@ def write_manifest(manifest: StoreManifest, folder: Path) -> None:
 def read_manifest(folder: Path) -> StoreManifest:
     path = folder / FILE
     try:
-        document = unseal(path.read_bytes())
+        document = unseal(read_regular(path))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         hint = "check the path" if not folder.exists() else "create one with: deixis features DATA"
         raise DeixisError(f"{folder}: not a feature store; {hint}") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from PIL import Image
 
 from deixis import geometry
 from deixis.errors import DeixisError
+from deixis.storage.checksums import unseal
 from deixis.vision.feature_map import FeatureMap
 from deixis.vision.proposals import Proposals, best_boxes, compute_fingerprint
 
@@ -35,7 +35,7 @@ class FixedProposer:
     @classmethod
     def load(cls, path: Path) -> FixedProposer:
         try:
-            boxes = np.array(json.loads(path.read_text(encoding="utf-8"))["boxes"], dtype=np.float64)
+            boxes = np.array(unseal(path.read_bytes())["boxes"], dtype=np.float64)
             inside = boxes.ndim == 2 and boxes.shape[1] == 4 and ((boxes >= 0) & (boxes <= 1)).all()
             if not inside or (geometry.area(boxes) <= 0).any():
                 raise ValueError

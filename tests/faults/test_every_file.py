@@ -1,0 +1,226 @@
+"""Damage to every file of everything that deixis saves: the same answer or one clear line, never another number.
+
+Each file is damaged in turn: flipped bits, a flipped bit in the middle and near both ends, zeros, a cut and a tail.
+`test_damage` and `test_bit_flips` choose positions at random and run whole scenarios; here no file is left out.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from deixis.annotate.help.boxes import SHIPPED as BOXES
+from deixis.annotate.help.boxes import BoxCalibration
+from deixis.annotate.help.coreference import SHIPPED as COREFERENCE
+from deixis.data.dataset import Dataset
+from deixis.errors import DeixisError
+from deixis.evaluation.retrieval import Ranking
+from deixis.language.features.captions import build_caption_features, caption_vectors, find_damage, recipe_of
+from deixis.language.sentence import Sentence
+from deixis.models.hm_lstm.correspondence import find_correspondences
+from deixis.models.hm_lstm.trees import parse_forest
+from deixis.models.photo_score import SHIPPED_FILE, ScoreWeights
+from deixis.papers.results import ModelScores
+from deixis.search.calibration import Calibration
+from deixis.storage.artifacts import Artifact, read_artifact
+from deixis.vision.proposals import fixed
+from tests.faults.conftest import assert_one_line
+from tests.faults.scenarios import SCENARIOS
+from tests.language.features.test_captions import make_data as captioned_data
+from tests.models.hm_lstm.test_correspondence import model, parsed
+
+PACKAGE = Path(__file__).parents[2] / "src" / "deixis"
+MODELS = ("models/shipped/grounder", "models/shipped/two-branch", "models/shipped/describer", "models/shipped/m-rnn")
+PARTS = (
+    *("vision/models/encoder", "vision/models/head", "vision/models/fast"),
+    *(f"language/models/{name}" for name in ("parser", "chunker", "tagger", "entity_types", "words")),
+    *("models/describer/long_phrases", str(COREFERENCE.relative_to(PACKAGE))),
+)
+FOR_PEOPLE = ("README.md", "settings.json", "log.jsonl", "index.lock", ".deixis-index")
+"""Files that people write or read, on which no number depends."""
+
+Read = Callable[[Path], Any]
+
+
+def same_numbers(artifact: Artifact) -> Any:
+    """All that a model computes with."""
+    arrays = {name: np.asarray(array).tobytes() for name, array in sorted(artifact.arrays.items())}
+    for file in artifact.files.values():
+        file.check()  # as sessions do
+    parts = {name: same_numbers(part) for name, part in artifact.parts.items()}
+    return artifact.kind, artifact.settings, artifact.provenance, arrays, dict(artifact.graphs), parts
+
+
+def scenario(name: str) -> tuple[Callable[[Path], None], Read]:
+    chosen = SCENARIOS[name]
+
+    def make(folder: Path) -> None:
+        (folder / "in").mkdir(parents=True)
+        chosen.prepare(folder)
+        chosen.run(folder, lambda what: None)
+
+    return make, chosen.inspect
+
+
+def make_text(folder: Path) -> None:
+    (folder / "in").mkdir(parents=True)
+    build_caption_features(folder / "out" / "text", captioned_data(folder / "in"), recipe_of("tfidf"))
+
+
+def read_text(folder: Path) -> Any:
+    vectors = caption_vectors(folder / "out" / "text", Dataset(folder / "in" / "data"))
+    if damage := list(find_damage(folder / "out" / "text")):
+        raise DeixisError(damage[0])
+    return vectors.tolist()
+
+
+TEXTS = ["A dog in the snow.", "Two men have hats."]
+
+
+def make_trees(folder: Path) -> None:
+    parse_forest([Sentence(text) for text in TEXTS], folder / "out")
+
+
+def read_trees(folder: Path) -> Any:
+    forest = parse_forest([Sentence(text) for text in TEXTS], folder / "out")
+    return {name: repr(value) for name, value in asdict(forest).items()}
+
+
+def make_pairs(folder: Path) -> None:
+    (folder / "out").mkdir(parents=True)
+    read_pairs(folder)
+
+
+def read_pairs(folder: Path) -> Any:
+    found = find_correspondences(model(), parsed(), folder / "out" / "found.jsonl")
+    return [found.rows.owners.tolist(), found.node.tolist(), found.region.tolist(), found.confidence.tolist()]
+
+
+def make_scores(folder: Path) -> None:
+    (folder / "out").mkdir(parents=True)
+    ranks = Ranking(np.array([1.0, 7.0, 3.0]), np.full(3, 100), np.array([0, 0, 1]), 2)
+    ModelScores({"r1": 33.3, "ap": 3.25}, {"": ranks}, {"text": "tfidf"}).save(folder / "out")
+
+
+def read_scores(folder: Path) -> Any:
+    loaded = ModelScores.load(folder / "out")
+    ranks = [getattr(loaded.rankings[""], name).tolist() for name in ("ranks", "units", "candidates")]
+    return dict(loaded.scores), dict(loaded.about), ranks, loaded.kept
+
+
+def copied(*files: Path) -> Callable[[Path], None]:
+    def make(folder: Path) -> None:
+        (folder / "out").mkdir(parents=True)
+        for file in files:
+            (shutil.copytree if file.is_dir() else shutil.copy)(file, folder / "out" / file.name)
+
+    return make
+
+
+def shipped_file(file: Path, read: Callable[[Path], Any]) -> tuple[Callable[[Path], None], Read]:
+    return copied(file), lambda folder: repr(read(folder / "out" / file.name))
+
+
+def shipped_folder(name: str) -> tuple[Callable[[Path], None], Read]:
+    return copied(PACKAGE / name), lambda folder: same_numbers(read_artifact(folder / "out" / Path(name).name))
+
+
+KINDS: dict[str, tuple[Callable[[Path], None], Read]] = {
+    **{name: scenario(name) for name in ("importing", "extracting", "training", "indexing", "annotating")},
+    "text features": (make_text, read_text),
+    "trees": (make_trees, read_trees),
+    "correspondences": (make_pairs, read_pairs),
+    "scores": (make_scores, read_scores),
+    "calibration": shipped_file(SHIPPED_FILE.with_name("calibration.json"), Calibration.load),
+    "photo score": shipped_file(SHIPPED_FILE, ScoreWeights.load),
+    "boxes": shipped_file(BOXES, BoxCalibration.load),
+    "fixed boxes": shipped_file(
+        Path(fixed.__file__).with_name("fixed_boxes.json"), lambda path: fixed.FixedProposer.load(path).boxes.tolist()
+    ),
+    **{name: shipped_folder(name) for name in (*MODELS, *PARTS)},
+}
+
+
+def flips_of(kind: str, size: int) -> int:
+    """More where a flipped bit may go unnoticed: a digit of a text."""
+    if size > 2**20:
+        return 4
+    return 12 if kind in SCENARIOS or kind in (*MODELS, *PARTS) else 80
+
+
+def damages(content: bytes, rng: random.Random, flips: int) -> list[bytes]:
+    size = len(content)
+    places = [0, size - 1, size // 2, *(rng.randrange(size) for _ in range(flips))]
+    flipped = [content[:at] + bytes([content[at] ^ (1 << rng.randrange(8))]) + content[at + 1 :] for at in places]
+    at = rng.randrange(size)
+    zeroed = content[:at] + bytes(min(512, size - at)) + content[at + 512 :]
+    return [*flipped, zeroed, content[:at], content + rng.randbytes(64)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_file_can_change_a_number(kind: str, rng: random.Random, tmp_path: Path) -> None:
+    make, read = KINDS[kind]
+    make(tmp_path / "sound")
+    shutil.copytree(tmp_path / "sound", tmp_path / "kept")
+    expected = read(tmp_path / "kept")
+    shutil.rmtree(tmp_path / "kept")
+    files = [path.relative_to(tmp_path / "sound") for path in sorted((tmp_path / "sound" / "out").rglob("*"))]
+    wrong = []
+    for file in files:
+        sound = (tmp_path / "sound" / file).read_bytes() if (tmp_path / "sound" / file).is_file() else b""
+        if not sound or file.name in FOR_PEOPLE:
+            continue
+        for damaged in damages(sound, rng, flips_of(kind, len(sound))):
+            shutil.copytree(tmp_path / "sound", tmp_path / "copy")
+            (tmp_path / "copy" / file).write_bytes(damaged)
+            try:
+                found = read(tmp_path / "copy")
+                if isinstance(found, dict) and found.get("problems"):
+                    continue
+                if found != expected:
+                    wrong.append(f"{file}: another answer")
+            except DeixisError as error:
+                assert_one_line(str(error))
+            except Exception as error:
+                wrong.append(f"{file}: {type(error).__name__} {error}")
+            finally:
+                shutil.rmtree(tmp_path / "copy")
+    assert wrong == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs pipes with names")
+@pytest.mark.parametrize(
+    "kind", ["importing", "extracting", "training", "indexing", "annotating", "text features", "scores"]
+)
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(kind: str, tmp_path: Path) -> None:
+    def give_up(*_: object) -> None:
+        raise AssertionError("waits for a pipe")
+
+    make, read = KINDS[kind]
+    make(tmp_path / "sound")
+    before = signal.signal(signal.SIGALRM, give_up)
+    try:
+        for file in [path for path in (tmp_path / "sound" / "out").rglob("*") if path.is_file()]:
+            shutil.copytree(tmp_path / "sound", tmp_path / "copy")
+            pipe = tmp_path / "copy" / file.relative_to(tmp_path / "sound")
+            pipe.unlink()
+            os.mkfifo(pipe)
+            signal.alarm(60)
+            with suppress(DeixisError):
+                read(tmp_path / "copy")
+            signal.alarm(0)
+            shutil.rmtree(tmp_path / "copy")
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
