@@ -22,8 +22,13 @@ _FILTER = re.compile(
 _UNKNOWN_FILTER = re.compile(r'(?<!\S)(?P<key>[+-]?[A-Za-z]+):(?=[^\s/:"]|"[^"]*")')
 _SIGNED = re.compile(r'(?<!\S)(?P<sign>[+-])(?:"(?P<quoted>[^"]*)"|(?P<word>[^\s"+-][^\s"]*))')
 _FIELDS = {"in": "folder", "camera": "camera", "after": "after", "before": "before"}
-_NEGATION = re.compile(r"\b(?:no|not|without|except|nobody|noone)\b", re.IGNORECASE)
-_GENERIC = frozenset(("find", "image", "images", "photo", "photos", "picture", "pictures", "pics", "show", "shots"))
+_NEGATION = re.compile(
+    r"\b(?:no|not|without|w/o|except|neither|nobody|noone|(?:any|every)thing but)\b|n['’]t\b", re.IGNORECASE
+)
+_GENERIC = frozenset(
+    ("anything", "everything", "find", "image", "images", "photo", "photos", "picture", "pictures", "pics", "show")
+    + ("shots",)
+)
 """Words that say nothing about what a photo shows."""
 
 _VISIBLE = frozenset(("people",))
