@@ -16,6 +16,7 @@ from deixis.cli.output import (
     plural,
     print_json,
     progress,
+    show_name,
     use_one_blas_thread,
     working,
 )
@@ -262,7 +263,7 @@ def _set_approximate(into: str, approximate: bool | None) -> None:
 
 def _print_report(report: IndexReport, into: str) -> None:
     for error in report.skipped[:_MAX_LISTED]:
-        note(f"skipped {error.path}: {error.reason}")
+        note(f"skipped {show_name(error.path)}: {error.reason}")
     if len(report.skipped) > _MAX_LISTED:
         note(f"skipped {len(report.skipped) - _MAX_LISTED:,} more; --json lists them all")
     if ignored := _describe_ignored(report):

@@ -69,6 +69,11 @@ def print_table(table: Table) -> None:
     console.print(table)
 
 
+def show_name(name: object) -> str:
+    """Return a file name on one line of a terminal; in files and pipes it stays as it is."""
+    return str(name).replace("\n", "\\n").replace("\t", "\\t") if sys.stdout.isatty() else str(name)
+
+
 def note(text: str) -> None:
     """Print a line on standard error."""
     sys.stderr.write(text + "\n")
