@@ -37,7 +37,9 @@ def index(
     photos: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="PHOTOS", parser=photo_path, help="Photos, folders (searched recursively), or s3:// addresses."
+            metavar="PHOTOS",
+            parser=photo_path,
+            help="Photos, folders (searched recursively), or s3:// addresses (default: those of the index, again).",
         ),
     ] = None,
     into: Annotated[
@@ -108,6 +110,13 @@ def index(
     if remove:
         _remove(photos or [], index_place(into), json)
         return
+    place = index_place(into)
+    if not photos and source is None:
+        from deixis.search.index.update import remembered_roots
+
+        photos = remembered_roots(place)
+        if photos and not json:
+            note(f"updating {', '.join(map(show_name, photos))}")
     if (not photos) == (source is None):
         raise DeixisError("give folders or photos, such as deixis index ~/Pictures, or --from INDEX")
     if source is not None and (rebuild or retry or scheduler or model or exclude or watch):
@@ -116,7 +125,6 @@ def index(
         )
     if watch and json:
         raise DeixisError("--watch runs until Ctrl-C and prints no JSON document")
-    place = index_place(into)
     if approximate is not None and not is_postgres(place):
         raise DeixisError("--approximate and --exact are for PostgreSQL; an index in a folder is always exact")
     use_one_blas_thread()
@@ -158,8 +166,9 @@ def _watch(photos: list[Path], place: str, model: str | None, scheduler: str | N
 
 
 def _remove(photos: list[Path], place: str, json: bool) -> None:
+    from deixis.search.index.photo_files import absolute_path
     from deixis.search.index.photo_index import remove_index
-    from deixis.search.index.update import remove_photos
+    from deixis.search.index.update import remembered_roots, remove_photos
 
     if photos:
         removed = remove_photos(place, photos)
@@ -175,6 +184,9 @@ def _remove(photos: list[Path], place: str, json: bool) -> None:
         return
     what = f"{plural(removed, 'photo')} from the index" if photos else f"the index of {plural(removed, 'photo')}"
     print(f"{hide_password(place)}: removed {what}; no photo was deleted")
+    roots = remembered_roots(place) if photos else []
+    if any(absolute_path(photo).is_relative_to(root) for photo in photos for root in roots):
+        note("the next update of the folder adds them again; --exclude PATTERN leaves them out")
 
 
 def _count_photos(place: str) -> int:
@@ -279,17 +291,25 @@ def _describe_changes(report: IndexReport) -> str:
         "updated": report.updated,
         "moved": report.moved,
         "removed": report.removed,
-        "skipped": len(report.skipped),
     }
-    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "nothing new"
+    changes = [f"{count:,} {name}" for name, count in counts.items() if count] or ["nothing new"]
+    return ", ".join(changes + ([f"{len(report.skipped):,} skipped"] if report.skipped else []))
 
 
 def _describe_ignored(report: IndexReport) -> str:
     """Return the numbers of ignored files and folders by kind, and how to index videos."""
-    from deixis.search.index.photo_files import VIDEO
+    from deixis.search.index.photo_files import LINK, VIDEO
 
-    hints = {VIDEO: " (pip install 'deixis[video]' indexes a frame of each)"}
-    return ", ".join(f"{count:,} {kind}{hints.get(kind, '')}" for kind, count in report.ignored.items())
+    hints = {
+        LINK: " (name the folders themselves to index them too)",
+        VIDEO: " (pip install 'deixis[video]' indexes a frame of each)",
+    }
+    singular = {"links to folders": "link to a folder"}
+
+    def named(kind: str, count: int) -> str:
+        return kind if count > 1 else singular.get(kind, kind.removesuffix("s"))
+
+    return ", ".join(f"{count:,} {named(kind, count)}{hints.get(kind, '')}" for kind, count in report.ignored.items())
 
 
 def _print_next_step(into: str) -> None:

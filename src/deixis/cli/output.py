@@ -133,6 +133,8 @@ def progress(noun: str = "") -> Iterator[OnProgress]:
         def on_progress(doing: str, done: int, total: int | None) -> None:
             text = speed(time.monotonic(), doing, done, total)
             if doing not in tasks:
+                for task in bars.tasks:  # a stage of unknown length is over when the next one starts
+                    bars.update(task.id, visible=task.total is not None)
                 tasks[doing] = bars.add_task(show_control(doing), total=total, speed=text)
             bars.update(tasks[doing], completed=done, total=total, speed=text)
 

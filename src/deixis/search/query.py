@@ -28,37 +28,17 @@ _NEGATION = re.compile(
     r"\b(?:no|not|without|w/o|except|neither|nobody|noone|(?:any|every)thing but)\b|n['’]t\b", re.IGNORECASE
 )
 _GENERIC = frozenset(
-    [
-        "anything",
-        "everything",
-        "find",
-        "image",
-        "images",
-        "photo",
-        "photos",
-        "picture",
-        "pictures",
-        "pics",
-        "show",
-        "shots",
-    ]
+    (
+        *("anything", "everything", "find", "show"),
+        *("image", "images", "photo", "photos", "pics", "picture", "pictures", "shots"),
+    )
 )
 """Words that say nothing about what a photo shows."""
 
-_MONTHS = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-]
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
 _DATE_WORDS = re.compile(
     r"(?<!\S)(?:(?:taken )?(?:in|from|of|during) )?"
     rf"(?:(?P<month>{'|'.join(_MONTHS)}) )?(?P<year>(?:19|20)\d\d)(?!\S)",
