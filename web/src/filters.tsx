@@ -59,7 +59,7 @@ export function Filters({ q, onQuery }: Props) {
         <select
           aria-label="Folder"
           value=""
-          onChange={({ currentTarget }) => currentTarget.value && add(["in"], `in:"${currentTarget.value}"`)}
+          onChange={({ currentTarget }) => currentTarget.value && add(["in"], api.inFolder(currentTarget.value))}
         >
           <option value="">All folders</option>
           {overview.folders.slice(0, 200).map(({ name, photos }) => (
