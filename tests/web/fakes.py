@@ -78,7 +78,7 @@ class FakeCollection(PhotoCollection):
             photos=len(self),
             searched=len(self),
             unknown_words=unknown,
-            suggestions={word: ("dog",) for word in unknown},
+            suggestions=dict.fromkeys(unknown, ("dog",)),
             date_words=find_date_words(sentence),
         )
 
