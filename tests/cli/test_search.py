@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -153,6 +155,12 @@ def test_options_keep_values_with_a_minus(
     out, _ = command("search", "--like", "-rf photo.jpg", "--index", sample_index, "--top", 1)
     assert out == f"100%  {CAT}\n"
     assert "--exlpain" in command.error("search", "a cat", "--exlpain")
+
+
+def test_a_reader_of_output_and_notes_may_stop_early(sample_index: Path) -> None:
+    command = f'"{sys.executable}" -m deixis search in:images --top 9 --index "{sample_index}" 2>&1 | head -n 1; '
+    command += 'test "${PIPESTATUS[0]}" = 0'
+    subprocess.run(["bash", "-c", command], check=True, capture_output=True)
 
 
 def test_a_name_stays_on_one_line_of_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ from deixis.errors import DeixisError
 from deixis.search import collection as collection_module
 from deixis.search import encoder as encoder_module
 from deixis.search.calibration import Calibration
-from deixis.search.collection import PhotoCollection, default_encoder, index_photos
+from deixis.search.collection import PhotoCollection, default_encoder, index_photos, open_index
 from deixis.search.index import PhotoIndex, update_index
 from deixis.search.index.sqlite import connect_writer
 from deixis.search.results import Hit, all_photos
@@ -294,3 +294,15 @@ def test_a_search_parses_the_query_and_takes_a_snapshot_once(
     assert calls == {"parse_query": 1, "Sentence": 1, "snapshot": 1}
     photos.search("a sentence of this test", top=3)  # its vectors are kept
     assert calls == {"parse_query": 2, "Sentence": 1, "snapshot": 2}
+
+
+def test_a_photo_counts_for_its_folder_and_those_above_up_to_the_indexed_one(tmp_path: Path) -> None:
+    for place in ("mine/2021/June", "mine/2021", "mine/June"):
+        (tmp_path / place).mkdir(parents=True, exist_ok=True)
+        shutil.copy(SAMPLES / "images" / "cat.jpg", tmp_path / place)
+    index_photos(tmp_path / "mine", tmp_path / "index")
+    with open_index(tmp_path / "index") as photos:
+        folders, _ = photos.folders_and_months()
+        assert folders == {"mine": 3, "2021": 2, "June": 2}
+        for name, count in folders.items():
+            assert photos.search(f"in:{name}").searched == count
