@@ -348,6 +348,10 @@ def test_a_folder_with_quotation_marks_can_be_chosen(page: Page, site: Site, col
     page.get_by_label("Folder").select_option(collection.odd_folder)
     query = page.get_by_label(SEARCH).input_value()
     assert parse_query(query).photo_filter == PhotoFilter(folder=collection.odd_folder)
+    expect(page.get_by_label("Folder")).to_have_value(collection.odd_folder)
+    page.get_by_label("Folder").select_option("")
+    expect(page.get_by_label(SEARCH)).to_have_value("")
+    page.get_by_label("Folder").select_option(collection.odd_folder)
     page.get_by_role("button", name="remove filter").click()
     expect(page.get_by_label(SEARCH)).to_have_value("")
 
