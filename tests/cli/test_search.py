@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -155,6 +157,18 @@ def test_options_keep_values_with_a_minus(
     out, _ = command("search", "--like", "-rf photo.jpg", "--index", sample_index, "--top", 1)
     assert out == f"100%  {CAT}\n"
     assert "--exlpain" in command.error("search", "a cat", "--exlpain")
+
+
+def test_the_example_of_the_guide_is_what_is_printed(sample_index: Path, command: Command) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "search.md").read_text(encoding="utf-8")
+    typed, expected = guide.partition("```text\n$ deixis ")[2].partition("```")[0].split("\n", 1)
+    arguments = shlex.split(typed, comments=True)
+    out, err = command(*arguments, "--index", sample_index)
+    printed = out.replace(f"{SAMPLES / 'images'}/", "/home/ada/Pictures/") + err.replace("searching …\n", "")
+    number = re.compile(r"\d+")
+    assert number.sub("N", printed) == number.sub("N", expected)
+    for ours, theirs in zip(number.findall(printed), number.findall(expected), strict=True):
+        assert abs(int(ours) - int(theirs)) <= 4  # processors differ a little
 
 
 def test_a_reader_of_output_and_notes_may_stop_early(sample_index: Path) -> None:
