@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -114,7 +115,8 @@ def index(
     if not photos and source is None:
         from deixis.search.index.update import remembered_roots
 
-        photos = remembered_roots(place)
+        with suppress(DeixisError) if rebuild else nullcontext():  # what cannot be read needs folders
+            photos = remembered_roots(place)
         if photos and not json:
             note(f"updating {', '.join(map(show_name, photos))}")
     if (not photos) == (source is None):

@@ -156,11 +156,9 @@ def remove_photos(path: IndexPath, photos: Sequence[str | os.PathLike[str]]) -> 
 
 def remembered_roots(path: IndexPath) -> list[Path]:
     """Return the folders and photos that an index was filled with; none if there is no index yet."""
-    try:
-        about = read_about(path)
-    except DeixisError:
+    if not is_postgres(path) and not Path(path).exists():
         return []
-    return [Path(root) for root in json.loads(about.get(ROOTS, "{}"))]
+    return [Path(root) for root in json.loads(read_about(path).get(ROOTS, "{}"))]
 
 
 def remembered_exclude(path: IndexPath) -> tuple[str, ...]:
