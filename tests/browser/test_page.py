@@ -130,6 +130,7 @@ def test_similar_photos_are_not_called_unlikely(page: Page, site: Site, collecti
     page.goto(site() + f"?like={next(iter(collection.known))}")
     expect(tiles(page)).to_have_count(4)
     expect(tiles(page).first).to_contain_text("very similar, 50 %")
+    expect(page.get_by_role("button", name="less similar ones too")).to_be_visible()
 
 
 def test_filters_that_exclude_all_photos_are_explained(page: Page, site: Site) -> None:

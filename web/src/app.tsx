@@ -260,7 +260,13 @@ function ResultSummary(
       {hasProbabilities && " · "}
       {hasProbabilities && (
         <button class="link" onClick={() => props.onAll(!props.all)}>
-          {props.all ? "only likely ones" : "unlikely ones too"}
+          {props.q
+            ? props.all
+              ? "only likely ones"
+              : "unlikely ones too"
+            : props.all
+              ? "only similar ones"
+              : "less similar ones too"}
         </button>
       )}
       {!hasProbabilities && " · ranked without percentages: this index has no calibration"}
