@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from deixis.search.index.records import PhotoFilter
+from deixis.search.query import parse_query
 from deixis.web.security import AccessPolicy
 from tests.browser.conftest import Site
 from tests.web.fakes import FakeCollection, FakeInference, photo_bytes
@@ -128,6 +130,7 @@ def test_similar_photos_are_not_called_unlikely(page: Page, site: Site, collecti
     page.goto(site() + f"?like={next(iter(collection.known))}")
     expect(tiles(page)).to_have_count(4)
     expect(tiles(page).first).to_contain_text("very similar, 50 %")
+    expect(page.get_by_role("button", name="less similar ones too")).to_be_visible()
 
 
 def test_filters_that_exclude_all_photos_are_explained(page: Page, site: Site) -> None:
@@ -324,7 +327,55 @@ def test_formats_that_browsers_do_not_show_work_too(page: Page, site: Site, fold
     page.get_by_label("A photo to search by").set_input_files(folder / "scan.tif")
     page.get_by_role("button", name="Caption and describe this photo").click()
     expect(page.get_by_text("A photo of something.")).to_be_visible()
-    expect(page.get_by_text("Your browser cannot show this kind of photo")).to_be_visible()
+    expect(page.locator("img.picture")).to_have_class(re.compile("is-there"))
+    natural = "[...document.querySelectorAll('img.picture, img.search-picture')].map(each => each.naturalWidth)"
+    assert page.evaluate(natural) == [640, 640]
+    expect(page.get_by_role("button", name="Zoom", exact=True)).to_be_visible()
+
+
+def test_boxes_keep_their_lines_when_a_photo_is_zoomed(page: Page, site: Site) -> None:
+    open_photo(page, site(), "dog in snow")
+    width = """() => document.querySelector('.stage figure').getBoundingClientRect().width && Number(
+        getComputedStyle(document.querySelector('.stage .box-line')).strokeWidth.replace('px', '')) * new DOMMatrix(
+        getComputedStyle(document.querySelector('.zoomed')).transform).a"""
+    before = page.evaluate(width)
+    page.get_by_role("button", name="Zoom", exact=True).click()
+    expect(page.locator("figure.is-zoomed")).to_be_visible()
+    assert page.evaluate(width) == pytest.approx(before, abs=0.1)
+
+
+def test_a_folder_with_quotation_marks_can_be_chosen(page: Page, site: Site, collection: FakeCollection) -> None:
+    page.goto(site())
+    page.get_by_label("Folder").select_option(collection.odd_folder)
+    query = page.get_by_label(SEARCH).input_value()
+    assert parse_query(query).photo_filter == PhotoFilter(folder=collection.odd_folder)
+    expect(page.get_by_label("Folder")).to_have_value(collection.odd_folder)
+    page.get_by_label("Folder").select_option("")
+    expect(page.get_by_label(SEARCH)).to_have_value("")
+    page.get_by_label("Folder").select_option(collection.odd_folder)
+    page.get_by_role("button", name="remove filter").click()
+    expect(page.get_by_label(SEARCH)).to_have_value("")
+
+
+def test_another_word_and_the_filters_of_a_date_are_one_click_away(page: Page, site: Site) -> None:
+    page.goto(site() + "?q=the+Xyzzy+outside")
+    page.get_by_role("button", name="try “dog”").click()
+    expect(page.get_by_label(SEARCH)).to_have_value("the dog outside")
+    expect(tiles(page)).to_have_count(1)
+    page.get_by_label(SEARCH).fill("dog in June 2021")
+    page.get_by_role("button", name="only photos of June 2021").click()
+    expect(page.get_by_label(SEARCH)).to_have_value("dog after:2021-06 before:2021-07")
+    page.get_by_label(SEARCH).fill("zebra in 2021")
+    expect(page.get_by_text("“in 2021” is a date, not something that a photo shows.")).to_be_visible()
+    expect(page.get_by_role("button", name="Select")).to_have_count(0)
+
+
+def test_what_a_search_finds_is_not_called_unlikely(page: Page, site: Site, collection: FakeCollection) -> None:
+    collection.probability = 0.15
+    page.goto(site() + "?q=dog")
+    expect(tiles(page).first).to_contain_text("maybe, 15 %")
+    page.get_by_role("button", name="unlikely ones too").click()
+    expect(tiles(page).last).to_contain_text("unlikely, 1 %")
 
 
 def test_filters_are_chosen_and_removed(page: Page, site: Site, collection: FakeCollection) -> None:

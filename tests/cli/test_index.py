@@ -49,7 +49,7 @@ def test_the_result_and_the_next_step_are_printed(few: Path, command: Command) -
     assert out == "mine: 3 photos (3 added, 1 skipped)\n"
     assert f"skipped {few / 'broken.jpg'}: not a photo in a known format" in err
     assert 'next: deixis search "two dogs in the snow" --index mine' in err
-    assert command("index", "photos", "--into", "mine")[0] == "mine: 3 photos (1 skipped)\n"
+    assert command("index", "photos", "--into", "mine")[0] == "mine: 3 photos (nothing new, 1 skipped)\n"
     Path("none").mkdir()
     assert "no photos found" in command.error("index", "none", "--into", "mine")  # though the index has photos
     assert "nowhere" in command.error("index", "nowhere")
@@ -85,7 +85,7 @@ def test_what_is_left_out_is_counted_and_an_index_can_be_removed(few: Path, comm
     (few / "notes.txt").write_text("no photo")
     (few / "Trash").mkdir()
     _, err = command("index", few, "--into", "index", "--exclude", "dogs*")
-    assert "ignored: 1 system folders, 1 excluded, 1 other files" in err
+    assert "ignored: 1 system folder, 1 excluded, 1 other file" in err
     assert command.json("index", few, "--into", "index")["photos"] == 2
     assert command.json("index", "--remove", few / "cat.jpg", "--into", "index")["removed"] == 1
     assert "has no photos in" in command.error("index", "--remove", few / "cat.jpg", "--into", "index")
@@ -94,6 +94,31 @@ def test_what_is_left_out_is_counted_and_an_index_can_be_removed(few: Path, comm
     assert not Path("index").exists()
     assert "no photo index yet" in command.error("index", "--remove", "--into", "index")
     assert (few / "cat.jpg").exists()
+
+
+def test_an_index_is_updated_without_naming_its_folders(few: Path, command: Command) -> None:
+    assert "give folders" in command.error("index", "--into", "index")
+    command("index", few, "--into", "index")
+    out, err = command("index", "--into", "index")
+    assert f"updating {few}" in err
+    assert out == "index: 3 photos (nothing new, 1 skipped)\n"
+    shutil.copy(few / "cat.jpg", few / "dogs 2.jpg")
+    assert command.json("index", "--into", "index")["added"] == 1
+    _, err = command("index", "--remove", few / "cat.jpg", "--into", "index")
+    assert "--exclude" in err
+    assert command.json("index", "--into", "index")["added"] == 1
+    _, err = command("index", "--remove", few, "--into", "index")
+    assert "--exclude" not in err
+    assert "give folders" in command.error("index", "--into", "index")
+
+
+def test_links_that_are_not_followed_are_named(few: Path, tmp_path: Path, command: Command) -> None:
+    (few / "other disk").symlink_to(tmp_path)
+    (few / "gone.jpg").symlink_to(few / "nothing.jpg")
+    found = command.json("index", few, "--into", "index")
+    assert found["ignored"] == {"links to folders": 1}
+    assert "a link to a file that does not exist" in [skipped["reason"] for skipped in found["skipped"]]
+    assert "1 link to a folder (name" in command("index", few, "--into", "index")[1]
 
 
 _CHILD = """

@@ -77,6 +77,21 @@ def test_a_second_job_of_the_same_name_has_its_own_rate(capsys: pytest.CaptureFi
     ]
 
 
+def test_a_stage_of_unknown_length_is_hidden_when_the_next_one_starts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output.sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    with output.progress("photos") as on_progress:
+        on_progress("finding", 12, None)
+        on_progress("encoding", 1, 12)
+        capsys.readouterr()
+        on_progress("encoding", 12, 12)
+    printed = capsys.readouterr().err
+    assert "12/12" in printed
+    assert "finding" not in printed
+
+
 def test_a_terminal_shows_a_bar(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output.sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")

@@ -20,7 +20,7 @@ from deixis.errors import DeixisError
 from deixis.search import collection as collection_module
 from deixis.search import encoder as encoder_module
 from deixis.search.calibration import Calibration
-from deixis.search.collection import PhotoCollection, default_encoder, index_photos
+from deixis.search.collection import PhotoCollection, default_encoder, index_photos, open_index
 from deixis.search.encoder import SearchEncoder
 from deixis.search.index import PhotoIndex, update_index
 from deixis.search.index.sqlite import connect_writer
@@ -324,3 +324,15 @@ def test_a_response_does_not_depend_on_earlier_searches(sample_index: Path) -> N
         with PhotoCollection(sample_index, SearchEncoder()) as photos:
             alone.append(respond(photos, sentence))
     assert later == alone
+
+
+def test_a_photo_counts_for_its_folder_and_those_above_up_to_the_indexed_one(tmp_path: Path) -> None:
+    for place in ("mine/2021/June", "mine/2021", "mine/June"):
+        (tmp_path / place).mkdir(parents=True, exist_ok=True)
+        shutil.copy(SAMPLES / "images" / "cat.jpg", tmp_path / place)
+    index_photos(tmp_path / "mine", tmp_path / "index")
+    with open_index(tmp_path / "index") as photos:
+        folders, _ = photos.folders_and_months()
+        assert folders == {"mine": 3, "2021": 2, "June": 2}
+        for name, count in folders.items():
+            assert photos.search(f"in:{name}").searched == count

@@ -30,6 +30,28 @@ def test_filters_can_be_quoted_and_override_arguments() -> None:
     assert query.photo_filter == PhotoFilter(before="2024", folder="summer 2023", camera="canon")
 
 
+def test_a_quotation_mark_in_a_quoted_name_is_doubled() -> None:
+    query = parse_query('dog in:"Ann\'s ""best"" shots" -in:"""x""" camera:""')
+    assert query.photo_filter == PhotoFilter(folder='Ann\'s "best" shots', excluded_folders=('"x"',))
+    assert [part.text for part in query.required] == ["dog"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "filters"),
+    [
+        ("dog 2021", "after:2021 before:2022"),
+        ("a dog in December 1999", "after:1999-12 before:2000-01"),
+        ("dog 2021 before:2023", None),
+        ("room 20210", None),
+        ("a bus 2021-06", None),
+        ("dog may", None),
+    ],
+)
+def test_dates_in_words_are_found(typed: str, filters: str | None) -> None:
+    date_words = parse_query(typed).date_words
+    assert (date_words.filters if date_words else None) == filters
+
+
 @pytest.mark.parametrize("typed", ["a man in: the sea", "a - b", "1 + 2", "rock'n'roll", "3-4 dogs", "x+y"])
 def test_signs_alone_or_inside_words_are_part_of_the_sentence(typed: str) -> None:
     query = parse_query(typed)
@@ -59,6 +81,19 @@ def test_a_query_without_words_is_an_error(typed: str) -> None:
         ("a knot in a rope", ["a knot in a rope"], []),
         ("people without hats", ["people"], ["hats"]),
         ("people in:holiday -dog", ["people"], ["dog"]),
+        ("a man without a shirt throwing snow", ["a man                 throwing snow"], ["shirt"]),
+        ("a street without any parked cars", ["a street"], ["parked cars"]),
+        ("a man who isn't wearing a hat", ["a man"], ["wearing a hat"]),
+        ("a man who isn’t wearing a hat", ["a man"], ["wearing a hat"]),
+        ("a girl who does not wear shoes", ["a girl"], ["shoes"]),
+        ("a dog that is not black", ["a dog"], ["black dog"]),
+        ("a car that isn't red on a street", ["a car                on a street"], ["red car"]),
+        ("dogs but not in the snow", ["dogs"], ["snow"]),
+        ("neither dogs nor cats", [], ["dogs", "cats"]),
+        ("everything except people", [], ["people"]),
+        ("anything but dogs", [], ["dogs"]),
+        ("beach w/o people", ["beach"], ["people"]),
+        ("no smoking sign", ["no smoking sign"], []),
     ],
 )
 def test_negated_words_are_excluded(typed: str, required: list[str], excluded: list[str]) -> None:

@@ -16,6 +16,7 @@ from deixis.models.grounding import ABSENT, PhotoProposals
 from deixis.search.collection import PhotoCollection
 from deixis.search.index.photo_files import make_thumbnail
 from deixis.search.index.snapshot import Box
+from deixis.search.query import find_date_words
 from deixis.search.results import Hit, HitPhrase, PhotoRecord, SearchResults
 from deixis.web.inference import InferenceService, PhotoInput
 from deixis.web.responses import Captions, Description, Grounding
@@ -28,6 +29,8 @@ class FakeCollection(PhotoCollection):
         self.folder = folder
         self.known = {_id_of(path): _known(path) for path in paths}
         self.alike: tuple[Hit, ...] = ()
+        self.probability = 0.9  # of the results
+        self.odd_folder = 'Ann\'s "best" shots'
         self.searched: list[str] = []
 
     @property
@@ -63,14 +66,21 @@ class FakeCollection(PhotoCollection):
             Hit(
                 photo,
                 score=1.0 if likely[photo.photo_id] else 0.1,
-                probability=0.9 if likely[photo.photo_id] else 0.01,
+                probability=self.probability if likely[photo.photo_id] else 0.01,
                 duplicates=self.alike,
             )
             for photo in self.known.values()
             if likely[photo.photo_id] or everything
         ]
         hits = sorted(hits, key=lambda hit: -hit.score)[:top]
-        return SearchResults(hits, photos=len(self), searched=len(self), unknown_words=unknown)
+        return SearchResults(
+            hits,
+            photos=len(self),
+            searched=len(self),
+            unknown_words=unknown,
+            suggestions=dict.fromkeys(unknown, ("dog",)),
+            date_words=find_date_words(sentence),
+        )
 
     def like(
         self,
@@ -99,7 +109,7 @@ class FakeCollection(PhotoCollection):
         return list(self.known.values())[begin : begin + count]
 
     def folders_and_months(self) -> tuple[dict[str, int], dict[str, int]]:
-        return {"holiday": len(self.known)}, {"2024-05": 1, "2024-06": len(self.known)}
+        return {"holiday": len(self.known), self.odd_folder: 1}, {"2024-05": 1, "2024-06": len(self.known)}
 
     def photo(self, photo_id: str) -> PhotoRecord:
         if photo_id not in self.known:

@@ -110,6 +110,12 @@ def test_unknown_words_and_the_number_of_searched_photos_are_reported(
     assert client.get("/api/search", params={"q": "zebra"}).json()["searched"] == 3
 
 
+def test_a_date_in_words_comes_with_its_filters(client: TestClient) -> None:
+    found = client.get("/api/search", params={"q": "dog in 2021"}).json()
+    assert (found["date_words"], found["date_filters"]) == ("in 2021", "after:2021 before:2022")
+    assert client.get("/api/search", params={"q": "dog"}).json()["date_filters"] is None
+
+
 def test_search_by_a_photo_of_the_index_or_an_uploaded_one(client: TestClient) -> None:
     found = client.get("/api/search", params={"like": id_of(client, "cat.jpg"), "top": 2}).json()
     assert found["query"] is None
@@ -335,11 +341,19 @@ def test_photos_are_captioned(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"GIF89a", b"<svg onload=alert(1)>", photo_bytes()[:200]])
-@pytest.mark.parametrize("address", ["/api/search/like", "/api/caption"])
+@pytest.mark.parametrize("address", ["/api/search/like", "/api/caption", "/api/preview"])
 def test_uploads_must_be_photos(client: TestClient, address: str, content: bytes) -> None:
     response = client.post(address, files=upload(content))
     assert response.status_code == 422
     assert "/tmp" not in error_of(response)
+
+
+def test_an_uploaded_photo_of_any_format_is_returned_as_jpeg(client: TestClient) -> None:
+    response = client.post("/api/preview", files=upload(photo_bytes((2000, 1000), "TIFF"), "scan.tif"))
+    assert (response.headers["content-type"], response.headers["cache-control"]) == ("image/jpeg", "no-store")
+    assert (response.headers["x-width"], response.headers["x-height"]) == ("2000", "1000")
+    with Image.open(io.BytesIO(response.content)) as shown:
+        assert (shown.format, shown.size) == ("JPEG", (1600, 800))
 
 
 def png_bomb(side: int) -> bytes:
@@ -422,6 +436,7 @@ def test_the_api_has_an_openapi_description(client: TestClient) -> None:
         "/api/photos/{photo_id}/original",
         "/api/photos/{photo_id}/phrases",
         "/api/photos/{photo_id}/thumbnail",
+        "/api/preview",
         "/api/search",
         "/api/search/like",
         "/api/status",

@@ -34,6 +34,8 @@ export interface SearchResponse {
   suggestions: Record<string, string[]>;
   filter_reason: string | null;
   is_listing: boolean; // the query has only filters
+  date_words: string | null; // a date in the sentence
+  date_filters: string | null; // the filters that mean it
   hits: Hit[];
 }
 
@@ -76,7 +78,10 @@ export interface DescribedRegion {
 }
 
 /** A filter of a query, such as `in:holiday`. */
-export const FILTER = /(?:^|\s)(-?in|camera|after|before):("[^"]*"|\S+)/gi;
+export const FILTER = /(?:^|\s)(-?in|camera|after|before):("(?:[^"]|"")*"|\S+)/gi;
+
+/** The filter of a folder, whatever its name. */
+export const inFolder = (name: string) => `in:"${name.replaceAll('"', '""')}"`;
 
 const isOnlyFilters = (q: string) => q.trim() !== "" && q.replace(FILTER, "").trim() === "";
 const MAX_RESULTS = 500; // of the server
@@ -132,6 +137,14 @@ export const caption = (photo: Source, signal?: AbortSignal) =>
 
 export const describe = (photo: Source, signal?: AbortSignal) =>
   request<{ regions: DescribedRegion[] }>("/api/describe", post(photo, {}, signal));
+
+/** An uploaded photo as JPEG, for formats that the browser cannot show, and its size in pixels. */
+export async function preview(file: File, signal: AbortSignal): Promise<{ jpeg: Blob; width: number; height: number }> {
+  const response = await fetch("/api/preview", post(file, {}, signal));
+  if (!response.ok) throw new ApiError("", response.status);
+  const [width, height] = ["x-width", "x-height"].map((name) => Number(response.headers.get(name))) as [number, number];
+  return { jpeg: await response.blob(), width, height };
+}
 
 export const original = (id: string, isSaved = false) => `/api/photos/${id}/original${isSaved ? "?download=1" : ""}`;
 

@@ -8,6 +8,7 @@ import { PhotoView } from "./photo";
 import { SearchBox } from "./search";
 import { useSearch, usePhotos } from "./lists";
 import type { MarkedPhrase } from "./sentence";
+import { useUpload } from "./upload";
 
 export function App() {
   const [state, go] = usePageState();
@@ -17,6 +18,7 @@ export function App() {
   const cameFrom = useRef<Start | null>(null);
 
   const sent = state.q || state.like ? null : dropped; // a search in the address takes precedence
+  const upload = useUpload(sent);
   const isSearch = Boolean(state.q || state.like || sent);
   const library = usePhotos(!isSearch);
   const found = useSearch(state, sent);
@@ -81,6 +83,7 @@ export function App() {
     setActivePhrase(null);
     go({ ...HOME, q }, how);
   }, []);
+  const ask = (q: string) => type(q, "push");
   const index = photos.findIndex(({ id }) => id === state.photo);
   const shown = photos[index];
 
@@ -101,7 +104,8 @@ export function App() {
         <SearchBox
           field={field}
           q={state.q}
-          dropped={sent}
+          dropped={sent !== null}
+          droppedUrl={upload?.url ?? ""}
           likeId={state.like}
           phrases={state.photo ? [] : phrases}
           active={activePhrase}
@@ -111,13 +115,13 @@ export function App() {
         />
       </header>
       {sent && isLooking ? (
-        <PhotoView id="" file={sent} query="" position="" alike={[]} onBack={() => setLooking(false)} />
+        <PhotoView id="" file={sent} upload={upload} query="" position="" alike={[]} onBack={() => setLooking(false)} />
       ) : state.photo ? (
         <PhotoView
           id={state.photo}
           onFolder={(folder) => {
             cameFrom.current = null;
-            go({ ...HOME, q: `in:"${folder}"` });
+            go({ ...HOME, q: api.inFolder(folder) });
           }}
           query={state.q}
           position={index >= 0 && photos.length > 1 ? `${index + 1} of ${photos.length}` : ""}
@@ -134,8 +138,8 @@ export function App() {
       ) : (
         <main class="browse">
           <h1 class="unseen">{isSearch ? (state.q ? `Photos for “${state.q}”` : "Similar photos") : "All photos"}</h1>
-          <Filters q={state.q} onQuery={(q) => type(q, "push")} />
-          <Selection chosen={chosen} onChosen={setChosen} />
+          <Filters q={state.q} onQuery={ask} />
+          {photos.length > 0 && <Selection chosen={chosen} onChosen={setChosen} />}
           <p class="reading" aria-live="polite">
             {sent && (
               <button class="link" onClick={() => setLooking(true)}>
@@ -144,7 +148,7 @@ export function App() {
             )}
             {sent && found.answer && found.answer.hits.length > 0 && " · "}
             {isSearch ? (
-              <ResultSummary found={found} all={state.all} onAll={(all) => go({ all }, "replace")} />
+              <ResultSummary found={found} all={state.all} onAll={(all) => go({ all }, "replace")} q={state.q} onQuery={ask} />
             ) : (
               library.total !== null && counted(library.total)
             )}
@@ -155,8 +159,10 @@ export function App() {
             library={library}
             state={state}
             onAll={() => go({ all: true }, "replace")}
+            onQuery={ask}
           />
           <Grid
+            hasUnlikely={state.all}
             key={isSearch ? `${state.q} ${state.like} ${sent?.name ?? ""}` : "all"}
             photos={photos}
             query={found.answer?.query ?? ""}
@@ -231,7 +237,9 @@ function Selection(props: { chosen: ReadonlySet<string> | null; onChosen: (chose
 const NONE: readonly api.Hit[] = [];
 
 /** The number of results, and the unknown words. */
-function ResultSummary(props: { found: ReturnType<typeof useSearch>; all: boolean; onAll: (all: boolean) => void }) {
+function ResultSummary(
+  props: { found: ReturnType<typeof useSearch>; all: boolean; onAll: (all: boolean) => void } & QueryProps,
+) {
   const { answer } = props.found;
   if (!answer || !answer.hits.length) return null;
   if (answer.is_listing)
@@ -252,13 +260,59 @@ function ResultSummary(props: { found: ReturnType<typeof useSearch>; all: boolea
       {hasProbabilities && " · "}
       {hasProbabilities && (
         <button class="link" onClick={() => props.onAll(!props.all)}>
-          {props.all ? "only likely ones" : "show all"}
+          {props.q
+            ? props.all
+              ? "only likely ones"
+              : "unlikely ones too"
+            : props.all
+              ? "only similar ones"
+              : "less similar ones too"}
         </button>
       )}
       {!hasProbabilities && " · ranked without percentages: this index has no calibration"}
       {answer.unknown_words.length > 0 && ` · not understood: ${quoted(answer.unknown_words)}`}
+      <OtherQueries answer={answer} q={props.q} onQuery={props.onQuery} before=" · " />
     </>
   );
+}
+
+interface QueryProps {
+  q: string;
+  onQuery: (q: string) => void;
+}
+
+const MOST_SUGGESTIONS = 3;
+
+/** The query with a filter in place of a date in words, or with known words in place of unknown ones. */
+function OtherQueries({ answer, q, onQuery, before = "" }: QueryProps & { answer: api.SearchResponse; before?: string }) {
+  const { date_words: date, date_filters: filters, suggestions } = answer;
+  const links: { text: string; query: string }[] = [];
+  if (date && filters)
+    links.push({
+      text: `only photos of ${date.replace(/^(?:taken )?(?:in|from|of|during) /i, "")}`,
+      query: `${q.replace(date, " ").replace(/\s+/g, " ").trim()} ${filters}`.trim(),
+    });
+  for (const [word, near] of Object.entries(suggestions ?? {}))
+    for (const other of near) links.push({ text: `try “${other}”`, query: replaceWord(q, word, other) });
+  return (
+    <>
+      {links.slice(0, MOST_SUGGESTIONS).map(({ text, query }, place) => (
+        <span key={query}>
+          {place ? " · " : before}
+          <button class="link" onClick={() => onQuery(query)}>
+            {text}
+          </button>
+        </span>
+      ))}
+    </>
+  );
+}
+
+/** A sentence with a word replaced, in any case; with the new word added if it is not there as such. */
+function replaceWord(sentence: string, word: string, other: string): string {
+  const parts = sentence.split(/([\p{L}\p{N}]+)/u);
+  const at = parts.findIndex((part) => part.toLowerCase() === word.toLowerCase());
+  return at < 0 ? `${sentence} ${other}` : parts.map((part, place) => (place === at ? other : part)).join("");
 }
 
 interface NoticeProps {
@@ -267,14 +321,18 @@ interface NoticeProps {
   library: ReturnType<typeof usePhotos>;
   state: PageState;
   onAll: () => void;
+  onQuery: (q: string) => void;
 }
 
-function Notice({ isSearch, found, library, state, onAll }: NoticeProps) {
+function Notice({ isSearch, found, library, state, onAll, onQuery }: NoticeProps) {
   const failure = isSearch ? found.failure : library.failure;
   if (failure) return <Message title={found.isRefused ? "This cannot be searched for." : "Something went wrong."} line={failure} />;
   if (isSearch && found.answer && !found.answer.hits.length)
     return (
       <Message title="Nothing found." line={emptyReason(found.answer, state.q)}>
+        <p>
+          <OtherQueries answer={found.answer} q={state.q} onQuery={onQuery} />
+        </p>
         {found.answer.searched > 0 && !state.all && <button onClick={onAll}>Show the closest anyway</button>}
       </Message>
     );
@@ -300,14 +358,12 @@ function Message(props: { title: string; line?: string; children?: preact.Compon
 }
 
 function emptyReason(answer: api.SearchResponse, q: string): string {
-  const { photos, searched, unknown_words: unknown, suggestions, filter_reason: reason } = answer;
+  const { photos, searched, unknown_words: unknown, filter_reason: reason } = answer;
   if (!photos) return "There are no photos yet.";
   if (!searched) return `None of ${counted(photos)} passes the filters of “${q}”${reason ? `: ${reason}` : ""}.`;
-  const near = Object.values(suggestions ?? {}).flat();
-  const hint = near.length ? ` Try ${quoted(near.slice(0, 3))}.` : "";
-  if (unknown.length) return `The models do not know ${quoted(unknown)}. They understand English only.${hint}`;
-  if (hint) return `No photo matches “${q}”.${hint}`;
-  return q ? `No photo matches “${q}”.` : "No similar photo.";
+  if (answer.date_words) return `“${answer.date_words}” is a date, not something that a photo shows.`;
+  if (unknown.length) return `The models do not know ${quoted(unknown)}. They understand English only.`;
+  return q ? `No photo is likely to show “${q}”.` : "No similar photo.";
 }
 
 const quoted = (words: readonly string[]) => words.map((word) => `“${word}”`).join(", ");

@@ -7,6 +7,7 @@ interface Props {
 }
 
 const MOST_MONTHS = 60;
+const MOST_FOLDERS = 200;
 
 /** The filters of the query, to remove; the months as a timeline and the folders, to choose. */
 export function Filters({ q, onQuery }: Props) {
@@ -25,6 +26,7 @@ export function Filters({ q, onQuery }: Props) {
   const add = (names: string[], filters: string) => onQuery(`${without(names)} ${filters}`.trim());
   if (!overview) return <div class="filters" />;
   const months = overview.months.slice(-MOST_MONTHS);
+  const folders = overview.folders.slice(0, MOST_FOLDERS);
   const most = Math.max(...months.map(({ photos }) => photos), 1);
   const isShown = (name: string) => chosen.includes(`after:${name}`);
   return (
@@ -55,14 +57,14 @@ export function Filters({ q, onQuery }: Props) {
           ))}
         </ol>
       )}
-      {overview.folders.length > 1 && (
+      {folders.length > 1 && (
         <select
           aria-label="Folder"
-          value=""
-          onChange={({ currentTarget }) => currentTarget.value && add(["in"], `in:"${currentTarget.value}"`)}
+          value={folders.find(({ name }) => chosen.includes(api.inFolder(name)))?.name ?? ""}
+          onChange={({ currentTarget: { value } }) => add(["in"], value && api.inFolder(value))}
         >
           <option value="">All folders</option>
-          {overview.folders.slice(0, 200).map(({ name, photos }) => (
+          {folders.map(({ name, photos }) => (
             <option key={name} value={name}>{`${name} (${photos})`}</option>
           ))}
         </select>

@@ -7,6 +7,7 @@ import { layOut, leftEdge, neighbour, rowOf, rowsBetween, type Layout } from "./
 
 interface Props {
   photos: readonly (PhotoEntry | Hit)[];
+  hasUnlikely?: boolean; // improbable photos are among them
   query: string; // whose phrases are located in the photos; empty for similar photos
   activePhrase: number | null;
   onPhrases: (phrases: MarkedPhrase[]) => void;
@@ -165,7 +166,7 @@ function Tile(props: TileProps) {
       href={props.addressOf(photo.id)}
       data-tile={index}
       tabIndex={props.isCurrent ? 0 : -1}
-      aria-label={hit ? [name, likely(hit, props.query), shows(phrases)].filter(Boolean).join(", ") : name}
+      aria-label={hit ? [name, likely(hit, props), shows(phrases)].filter(Boolean).join(", ") : name}
       style={{ left: `${at.left}px`, top: `${at.top}px`, width: `${at.width}px` }}
       onClick={open}
       onFocus={props.onFocus}
@@ -191,7 +192,7 @@ function Tile(props: TileProps) {
                   <span style={{ width: `${100 * hit.probability}%` }} />
                 </span>
               )}
-              <span class="percent">{at.width < NARROW ? percent(hit.probability) : likely(hit, props.query)}</span>
+              <span class="percent">{at.width < NARROW ? percent(hit.probability) : likely(hit, props)}</span>
             </>
           )}
           {hit.duplicates.length > 0 && <span class="more">+{hit.duplicates.length} alike</span>}
@@ -204,11 +205,11 @@ function Tile(props: TileProps) {
 const percent = (share: number) => (share < 0.005 ? "< 1 %" : `${Math.round(100 * share)} %`);
 const WORDS = ["unlikely", "maybe", "likely", "very likely"];
 const WORDS_OF_SIMILARITY = ["a little similar", "similar", "very similar", "almost the same"];
-/** The probability of a result in words, and as a number. */
-function likely({ probability }: Hit, query: string): string {
+/** The probability of a result in words, and as a number. What a search finds by itself is not called unlikely. */
+function likely({ probability }: Hit, { query, hasUnlikely }: { query: string; hasUnlikely?: boolean }): string {
   if (probability === null) return "found";
   const step = [0.2, 0.5, 0.8].filter((least) => probability >= least).length;
-  return `${(query ? WORDS : WORDS_OF_SIMILARITY)[step]}, ${percent(probability)}`;
+  return `${query ? WORDS[hasUnlikely ? step : Math.max(step, 1)] : WORDS_OF_SIMILARITY[step]}, ${percent(probability)}`;
 }
 /** The phrases of the query that a tile shows. */
 const shows = (phrases: readonly FoundPhrase[]) =>

@@ -3,10 +3,12 @@ import * as api from "./api";
 import { Boxes, type ShownBox } from "./boxes";
 import { markOf } from "./colours";
 import { MarkedField } from "./sentence";
+import type { Size } from "./upload";
 
 interface Props {
   id: string; // empty for a file of the user
   file?: File;
+  upload?: Size | null; // of the file
   query: string;
   position: string;
   alike: readonly api.PhotoEntry[];
@@ -34,7 +36,7 @@ export function PhotoView(props: Props) {
   const caption = useCaption(source);
   const regions = useRegions(source);
   const grounding = useGrounding(source, sentence, props.query);
-  const upload = useUpload(props.file);
+  const { upload } = props;
 
   useEffect(() => {
     const stop = new AbortController();
@@ -185,29 +187,6 @@ export function PhotoView(props: Props) {
   );
 }
 
-interface Size {
-  width: number;
-  height: number;
-  url?: string; // of a file of the user
-  isOriginalShown?: boolean; // browsers show its file
-  isUnknown?: boolean; // the browser cannot show it
-}
-
-/** The size and the address of a file of the user. */
-function useUpload(file: File | undefined): Size | null {
-  const [size, setSize] = useState<Size | null>(null);
-  useEffect(() => {
-    if (!file) return setSize(null);
-    const url = URL.createObjectURL(file);
-    const image = new Image();
-    image.onload = () => setSize({ width: image.naturalWidth, height: image.naturalHeight, url });
-    image.onerror = () => setSize({ width: 3, height: 2, url, isUnknown: true });
-    image.src = url;
-    return () => URL.revokeObjectURL(url);
-  }, [file]);
-  return size;
-}
-
 const ZOOM = 2.5;
 // The formats that all browsers show; others are zoomed as JPEG.
 const SHOWN = /\.(jpe?g|png|webp|gif|avif|bmp)$/i;
@@ -234,9 +213,11 @@ function Picture(props: { id: string; details: Size | null; alt: string; childre
         onDblClick={(event) => setZoom(zoom ? null : at(event))}
         onPointerMove={(event) => zoom && setZoom(at(event))}
       >
-        <button class="zoom" aria-pressed={zoom !== null} onClick={() => setZoom(zoom ? null : { x: 50, y: 50 })}>
-          {zoom ? "Fit" : "Zoom"}
-        </button>
+        {is !== "broken" && (
+          <button class="zoom" aria-pressed={zoom !== null} onClick={() => setZoom(zoom ? null : { x: 50, y: 50 })}>
+            {zoom ? "Fit" : "Zoom"}
+          </button>
+        )}
         <div class="zoomed" style={look}>
         {details && (
           <>
@@ -256,7 +237,7 @@ function Picture(props: { id: string; details: Size | null; alt: string; childre
         {is === "broken" && (
           <figcaption>
             {details?.isUnknown
-              ? "Your browser cannot show this kind of photo; deixis can read it."
+              ? "This photo cannot be shown."
               : "The file itself cannot be read any more; this is its thumbnail."}
           </figcaption>
         )}

@@ -1,12 +1,13 @@
 import type { RefObject } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { thumbnail } from "./api";
 import { MarkedField, type MarkedPhrase } from "./sentence";
 
 interface Props {
   field: RefObject<HTMLTextAreaElement | null>;
   q: string;
-  dropped: File | null;
+  dropped: boolean; // the user gave a photo
+  droppedUrl: string;
   likeId: string;
   phrases: readonly MarkedPhrase[];
   active: number | null;
@@ -18,17 +19,17 @@ interface Props {
 const WAIT_MS = 220;
 
 /** Searches while the user types; Enter searches at once. */
-export function SearchBox({ field, q, dropped, likeId, onType, onFile, ...props }: Props) {
+export function SearchBox({ field, q, dropped, droppedUrl, likeId, onType, onFile, ...props }: Props) {
   const [text, setText] = useState(q);
   const waiting = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const files = useRef<HTMLInputElement>(null);
-  const picture = useMemo(() => (dropped ? URL.createObjectURL(dropped) : likeId ? thumbnail(likeId) : ""), [dropped, likeId]);
-  useEffect(() => () => void (picture.startsWith("blob:") && URL.revokeObjectURL(picture)), [picture]);
+  const picture = dropped ? droppedUrl : likeId ? thumbnail(likeId) : "";
+  const isByPhoto = dropped || Boolean(likeId);
   useEffect(() => setText((old) => (old.trim() === q ? old : q)), [q]);
 
   const search = (words: string, how: "push" | "replace") => {
     clearTimeout(waiting.current);
-    if (words.trim() !== q.trim() || picture) onType(words.trim(), how);
+    if (words.trim() !== q.trim() || isByPhoto) onType(words.trim(), how);
   };
   const typed = (words: string) => {
     setText(words);
@@ -51,7 +52,7 @@ export function SearchBox({ field, q, dropped, likeId, onType, onFile, ...props 
         field={field}
         text={text}
         label="Search photos by a sentence"
-        placeholder={picture ? "or in words" : "Two dogs in the snow"}
+        placeholder={isByPhoto ? "or in words" : "Two dogs in the snow"}
         onText={typed}
         onKey={onKeyDown}
       />

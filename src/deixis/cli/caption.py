@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 import typer
 
 from deixis import __version__
-from deixis.cli.output import Json, Scheduler, note, open_scheduler, plural, print_json, progress
+from deixis.cli.output import Json, Scheduler, note, open_scheduler, plural, print_json, progress, show_name
 from deixis.errors import DeixisError, PhotoError
 from deixis.storage.atomic import exclusive_lock, explain_os_errors, new_file
 from deixis.storage.files import escape_formula, open_regular
@@ -168,7 +168,7 @@ def caption(
                 _write_xmp(path, result.text)
             if not json:
                 for line in result.lines:
-                    print(f"{path}: {line}")
+                    print(f"{show_name(path)}: {line}")
         if csv is not None:
             _write_csv(csv, results)
     if json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,7 @@ from deixis.cli.output import (
     plural,
     print_json,
     progress,
+    show_name,
     use_one_blas_thread,
     working,
 )
@@ -36,7 +38,9 @@ def index(
     photos: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="PHOTOS", parser=photo_path, help="Photos, folders (searched recursively), or s3:// addresses."
+            metavar="PHOTOS",
+            parser=photo_path,
+            help="Photos, folders (searched recursively), or s3:// addresses (default: those of the index, again).",
         ),
     ] = None,
     into: Annotated[
@@ -107,6 +111,14 @@ def index(
     if remove:
         _remove(photos or [], index_place(into), json)
         return
+    place = index_place(into)
+    if not photos and source is None:
+        from deixis.search.index.update import remembered_roots
+
+        with suppress(DeixisError) if rebuild else nullcontext():  # what cannot be read needs folders
+            photos = remembered_roots(place)
+        if photos and not json:
+            note(f"updating {', '.join(map(show_name, photos))}")
     if (not photos) == (source is None):
         raise DeixisError("give folders or photos, such as deixis index ~/Pictures, or --from INDEX")
     if source is not None and (rebuild or retry or scheduler or model or exclude or watch):
@@ -115,7 +127,6 @@ def index(
         )
     if watch and json:
         raise DeixisError("--watch runs until Ctrl-C and prints no JSON document")
-    place = index_place(into)
     if approximate is not None and not is_postgres(place):
         raise DeixisError("--approximate and --exact are for PostgreSQL; an index in a folder is always exact")
     use_one_blas_thread()
@@ -157,8 +168,9 @@ def _watch(photos: list[Path], place: str, model: str | None, scheduler: str | N
 
 
 def _remove(photos: list[Path], place: str, json: bool) -> None:
+    from deixis.search.index.photo_files import absolute_path
     from deixis.search.index.photo_index import remove_index
-    from deixis.search.index.update import remove_photos
+    from deixis.search.index.update import remembered_roots, remove_photos
 
     if photos:
         removed = remove_photos(place, photos)
@@ -174,6 +186,9 @@ def _remove(photos: list[Path], place: str, json: bool) -> None:
         return
     what = f"{plural(removed, 'photo')} from the index" if photos else f"the index of {plural(removed, 'photo')}"
     print(f"{hide_password(place)}: removed {what}; no photo was deleted")
+    roots = remembered_roots(place) if photos else []
+    if any(absolute_path(photo).is_relative_to(root) for photo in photos for root in roots):
+        note("the next update of the folder adds them again; --exclude PATTERN leaves them out")
 
 
 def _count_photos(place: str) -> int:
@@ -262,7 +277,7 @@ def _set_approximate(into: str, approximate: bool | None) -> None:
 
 def _print_report(report: IndexReport, into: str) -> None:
     for error in report.skipped[:_MAX_LISTED]:
-        note(f"skipped {error.path}: {error.reason}")
+        note(f"skipped {show_name(error.path)}: {error.reason}")
     if len(report.skipped) > _MAX_LISTED:
         note(f"skipped {len(report.skipped) - _MAX_LISTED:,} more; --json lists them all")
     if ignored := _describe_ignored(report):
@@ -278,17 +293,25 @@ def _describe_changes(report: IndexReport) -> str:
         "updated": report.updated,
         "moved": report.moved,
         "removed": report.removed,
-        "skipped": len(report.skipped),
     }
-    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "nothing new"
+    changes = [f"{count:,} {name}" for name, count in counts.items() if count] or ["nothing new"]
+    return ", ".join(changes + ([f"{len(report.skipped):,} skipped"] if report.skipped else []))
 
 
 def _describe_ignored(report: IndexReport) -> str:
     """Return the numbers of ignored files and folders by kind, and how to index videos."""
-    from deixis.search.index.photo_files import VIDEO
+    from deixis.search.index.photo_files import LINK, VIDEO
 
-    hints = {VIDEO: " (pip install 'deixis[video]' indexes a frame of each)"}
-    return ", ".join(f"{count:,} {kind}{hints.get(kind, '')}" for kind, count in report.ignored.items())
+    hints = {
+        LINK: " (name the folders themselves to index them too)",
+        VIDEO: " (pip install 'deixis[video]' indexes a frame of each)",
+    }
+    singular = {"links to folders": "link to a folder"}
+
+    def named(kind: str, count: int) -> str:
+        return kind if count > 1 else singular.get(kind, kind.removesuffix("s"))
+
+    return ", ".join(f"{count:,} {named(kind, count)}{hints.get(kind, '')}" for kind, count in report.ignored.items())
 
 
 def _print_next_step(into: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -52,6 +53,8 @@ VERBS = {
 
 _MODULES = {verb: place for verbs in VERBS.values() for verb, place in verbs.items()}
 _HELP = ("-h", "--help")
+_MINUS_WORD = re.compile(r'-(?:"|[^\W\d_]).')
+"""A word that a query excludes, not an option of one letter or of two minus signs."""
 
 
 def _print_version(value: bool) -> None:
@@ -114,6 +117,22 @@ def _with_help(arguments: list[str]) -> list[str]:
     return arguments
 
 
+def _with_minus_words(arguments: list[str], search: Any) -> list[str]:
+    """Put words with a minus behind ``--``, so that ``deixis search dog -snow`` needs no quotes."""
+    takes_value = {
+        name: not getattr(parameter, "is_flag", True) for parameter in search.params for name in parameter.opts
+    }
+    kept: list[str] = []
+    words: list[str] = []
+    for place, argument in enumerate(arguments):
+        if argument == "--":
+            return [*kept, *arguments[place:], *words]
+        is_value = bool(kept) and takes_value.get(kept[-1], False)
+        is_word = _MINUS_WORD.match(argument) and argument not in takes_value and not is_value
+        (words if is_word else kept).append(argument)
+    return [*kept, "--", *words] if words else kept
+
+
 def main() -> None:
     """Run the command. Exit codes: 0 success, 2 user error, 1 internal error."""
     for stream in (sys.stdout, sys.stderr):
@@ -126,7 +145,10 @@ def main() -> None:
 def _run(arguments: list[str]) -> int:
     try:
         arguments = _with_help(arguments)
-        code: int = make_command(arguments)(arguments, prog_name="deixis", standalone_mode=False) or 0
+        command = make_command(arguments)
+        if arguments[:1] == ["search"]:
+            arguments = _with_minus_words(arguments, command.commands["search"])
+        code: int = command(arguments, prog_name="deixis", standalone_mode=False) or 0
         sys.stdout.flush()  # here, so that a closed pipe is handled below
         return _interrupted() if code == _CTRL_C else code  # some versions of typer turn Ctrl-C into this code
     except DeixisError as error:
@@ -134,8 +156,11 @@ def _run(arguments: list[str]) -> int:
         return 2
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted()
-    except BrokenPipeError:  # the reader of our output, such as `head`, has closed it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (BrokenPipeError, SystemExit) as error:  # the reader of our output, such as `head`, has closed it
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise
+        for stream in (sys.stdout, sys.stderr):  # which may be the same pipe
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         return 0
     except OSError as error:
         note(f"deixis: {error.filename or 'the system'}: {error.strerror or _one_line(str(error))}")

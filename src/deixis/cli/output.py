@@ -69,6 +69,11 @@ def print_table(table: Table) -> None:
     console.print(table)
 
 
+def show_name(name: object) -> str:
+    """Return a file name on one line of a terminal; in files and pipes it stays as it is."""
+    return str(name).replace("\n", "\\n").replace("\t", "\\t") if sys.stdout.isatty() else str(name)
+
+
 def note(text: str) -> None:
     """Print a line on standard error."""
     sys.stderr.write(text + "\n")
@@ -128,6 +133,8 @@ def progress(noun: str = "") -> Iterator[OnProgress]:
         def on_progress(doing: str, done: int, total: int | None) -> None:
             text = speed(time.monotonic(), doing, done, total)
             if doing not in tasks:
+                for task in bars.tasks:  # a stage of unknown length is over when the next one starts
+                    bars.update(task.id, visible=task.total is not None)
                 tasks[doing] = bars.add_task(show_control(doing), total=total, speed=text)
             bars.update(tasks[doing], completed=done, total=total, speed=text)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deixis.cli.output import Index, Json, note, plural, print_json, working
+from deixis.cli.output import Index, Json, note, plural, print_json, show_name, working
 from deixis.cli.terminal_text import own_stream
 from deixis.errors import DeixisError
 from deixis.search.places import index_place, place_option
@@ -22,7 +22,7 @@ def search(
         list[str] | None,
         typer.Argument(
             metavar="SENTENCE",
-            help='English sentence in quotes. +WORD requires and -WORD excludes something: "dog +ball -snow", '
+            help='English sentence. +WORD requires and -WORD excludes something: "dog +ball -snow", '
             '"a beach without people". Filters: in:FOLDER -in:FOLDER camera:NAME after:DATE before:DATE.',
             show_default=False,
         ),
@@ -68,7 +68,7 @@ def search(
 
     sentence = None if words is None else " ".join(words)  # quotes are often forgotten
     if sentence is None and like is None:
-        raise DeixisError("give a sentence in quotes, or --like PHOTO, or both")
+        raise DeixisError("give a sentence, such as deixis search two dogs in the snow, or --like PHOTO, or both")
     thumbnails: dict[str, bytes | None] = {}
     with working("searching"), open_index(index) as photos:
         if sentence is None and like is not None:
@@ -99,6 +99,7 @@ def search(
             {"query": sentence or str(like), "hits": documents, "gone": [str(path) for path in missing]}
             | {"unknown_words": list(hits.unknown_words), "suggestions": hits.suggestions}
             | {"photos": hits.photos, "searched": hits.searched, "filter_reason": hits.filter_reason}
+            | {"found": hits.found, "date_filters": hits.date_words.filters if hits.date_words else None}
         )
         return
     if paths or null:
@@ -111,13 +112,17 @@ def search(
             from deixis.cli.terminal_pictures import choose_protocol, draw_picture
 
             own_stream(sys.stdout).write(draw_picture(thumbnail, choose_protocol()))
-        _print_hit(hit, missing)
+        _print_hit(hit, missing, hits.is_listing)
     for file, kind in ((csv, "table"), (links, "links")):
         if file is not None:
             note(f"{kind}: {file}")
     if hits.unknown_words:
         named = ", ".join(_with_suggestions(word, hits) for word in hits.unknown_words)
         note(f"unknown to the models, which read English, and not searched for: {named}")
+    if hits.date_words:
+        note(f"for photos of that time, write {hits.date_words.filters} instead of '{hits.date_words.text}'")
+    if hits and (more := hits.found - len(all_photos(hits))) > 0:
+        note(f"{plural(more, 'more photo')}; --top N shows more results")
     if hits and hits[0].probability is None and not hits.is_listing:
         note(
             "ranked without percentages, because this index has no calibration; fit one to photos with captions: "
@@ -127,14 +132,16 @@ def search(
         note(_no_hits_message(hits, everything))
 
 
-def _print_hit(hit: Hit, missing: list[Path]) -> None:
+def _print_hit(hit: Hit, missing: list[Path], is_listing: bool) -> None:
     probability = "     " if hit.probability is None else f"{hit.probability:4.0%} "
+    if is_listing:
+        probability = f"{(hit.photo.taken or '')[:10]:10} {hit.photo.date_source or '':4} "
     remarks = []
     if hit.path in missing:
         remarks.append("file missing")
     if hit.duplicates:
         remarks.append(f"and {plural(len(hit.duplicates), 'similar photo')}")
-    print(f"{probability} {hit.path}" + (f"  ({'; '.join(remarks)})" if remarks else ""))
+    print(f"{probability} {show_name(hit.path)}" + (f"  ({'; '.join(remarks)})" if remarks else ""))
     for phrase in hit.phrases:
         boxes = " ".join(f"[{', '.join(f'{side:.0f}' for side in box)}]" for box in phrase.boxes)
         location = "probably not in this photo" if phrase.absent else boxes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,16 +92,17 @@ class Functions:
         return found
 
     def in_parallel(self, function: str, *arrays: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Call a function on rows that are shared among as many threads as there are cores; see `cpu_threads`.
+        """Call a function on each row, in as many threads as there are cores; see `cpu_threads`.
 
-        A GPU, and torch, which has threads of its own, get all rows at once.
+        Products with dynamic int8 activations have one scale for all rows of a call, so the result of a row would
+        otherwise depend on the others. A GPU, and torch, which has threads of its own, get all rows at once.
         """
-        parts = min(cpu_threads(), len(arrays[0])) if function in self._sessions and self._device == CPU else 1
-        if parts < 2:
+        if function not in self._sessions or self._device != CPU or len(arrays[0]) < 2:
             return self(function, *arrays)
-        shares = zip(*(np.array_split(array, parts) for array in arrays), strict=True)
-        with ThreadPoolExecutor(parts, thread_name_prefix=function) as pool:
-            found = list(pool.map(lambda share: self(function, *share), shares))
+        rows = zip(*(np.array_split(array, len(array)) for array in arrays), strict=True)
+        threads = min(cpu_threads(), len(arrays[0]))
+        with ThreadPoolExecutor(threads, thread_name_prefix=function) if threads > 1 else nullcontext() as pool:
+            found = list((pool.map if pool else map)(lambda row: self(function, *row), rows))
         return tuple(np.concatenate(outputs) for outputs in zip(*found, strict=True))
 
     def weight(self, name: str) -> NDArray[Any]:

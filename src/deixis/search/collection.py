@@ -40,6 +40,7 @@ from deixis.search.query import QueryPart, check_contradiction, parse_query
 from deixis.search.results import Hit, HitPhrase, PhotoRecord, SearchResults, format_time
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.storage.sql import hide_password
+from deixis.tokens import words
 
 if TYPE_CHECKING:
     from deixis.search.index.update import IndexReport
@@ -176,9 +177,10 @@ class PhotoCollection:
         with self.index.snapshot() as snapshot:
             photos, searched = snapshot.count(), snapshot.count(query.photo_filter)
             hits: list[Hit] = []
+            found = 0
             own, vector = (None, None) if like is None else self._photo_vector(snapshot, like)
             if not (required or excluded) and vector is None:
-                hits = _by_date(snapshot, query.photo_filter, top)
+                hits, found = _by_date(snapshot, query.photo_filter, top), searched
             elif not self.calibration or everything or not any(part.is_unknown for part in required):
                 numbers = _candidates(snapshot, photos, required, query.photo_filter, vector)
                 numbers = numbers[numbers != own]
@@ -190,14 +192,16 @@ class PhotoCollection:
                     logits, is_hit = self._mix(snapshot, numbers, logits, required, vector, like_weight, searched)
                 if not everything:
                     numbers, logits = numbers[is_hit], logits[is_hit]
-                hits = self._hits(snapshot, numbers, logits, top, grouped)
+                hits, found = self._hits(snapshot, numbers, logits, top, grouped), len(numbers)
             if explain:
                 hits = [replace(hit, phrases=self._locate(snapshot, hit, query.required, searched)) for hit in hits]
             reason = _explain_filter(snapshot, query.photo_filter, photos) if photos and not searched else None
+        dates = set(words(query.date_words.text)) if query.date_words else set()
         every = dict.fromkeys(word for part in (*required, *excluded) for word in part.words)
         unknown = dict.fromkeys(word for part in (*required, *excluded) for word in part.unknown_words)
         untrained = [] if hits else self.encoder.untrained_words(every)
-        suggestions = {word: self._suggest(word) for word in dict.fromkeys([*unknown, *untrained])}
+        asked = [word for word in dict.fromkeys([*unknown, *untrained]) if word not in dates]
+        suggestions = {word: self._suggest(word) for word in asked}
         return SearchResults(
             hits,
             photos=photos,
@@ -206,6 +210,8 @@ class PhotoCollection:
             suggestions={word: found for word, found in suggestions.items() if found},
             filter_reason=reason,
             is_listing=not (required or excluded) and like is None,
+            found=found,
+            date_words=query.date_words,
         )
 
     def like(
@@ -244,7 +250,7 @@ class PhotoCollection:
                     is_hit = logits >= self.calibration.similarity_threshold.at(searched)
                     numbers, logits = numbers[is_hit], logits[is_hit]
             hits = self._hits(snapshot, numbers, logits, top, grouped)
-        return SearchResults(hits, photos=photos, searched=searched)
+        return SearchResults(hits, photos=photos, searched=searched, found=len(numbers))
 
     def newest(self, count: int = 100, begin: int = 0) -> list[PhotoRecord]:
         """Return a page of photos, the last added first."""
@@ -255,12 +261,17 @@ class PhotoCollection:
             return [_record(photo, snapshot) for photo in snapshot.newest(count, begin)]
 
     def folders_and_months(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the numbers of photos by the name of their folder, largest first, and by month."""
+        """Return the numbers of photos by the names of the indexed folders that hold them, and by month.
+
+        A photo counts for its folder and for those above, as ``in:NAME`` finds it. The largest folders are first.
+        """
         with self.index.snapshot() as snapshot:
             folders, months = snapshot.folders_and_months()
+            roots = [Path(root) for root, _ in snapshot.info.roots]
         named: Counter[str] = Counter()
         for folder, count in folders.items():
-            named[folder.name or str(folder)] += count
+            above = [parent for parent in folder.parents if any(parent.is_relative_to(root) for root in roots)]
+            named.update(dict.fromkeys((each.name or str(each) for each in (folder, *above)), count))
         return dict(named.most_common()), months
 
     def photo(self, photo_id: str) -> PhotoRecord:

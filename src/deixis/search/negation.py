@@ -6,13 +6,19 @@ from dataclasses import dataclass
 
 from deixis.language.sentence import Sentence
 
-_NEGATORS = frozenset(("no", "not", "without", "except"))
+_NOT = frozenset(("not", "n't"))
+"""Negators of verbs and adjectives."""
+
+_NEGATORS = _NOT | {"no", "without", "w/o", "except", "neither"}
 _NOBODY = {"nobody": "people", "noone": "people"}
 _ARTICLES = frozenset(("a", "an", "the"))
-_LINKS = frozenset(("with", "but", "and", ","))
+_EVERYTHING = frozenset(("anything", "everything"))
+_LINKS = frozenset(("with", "but", "and", ",", "who", "that", "which", "is", "are", "was", "were", "do", "does", "did"))
 """Words in front of a negation that go with it."""
 
-_NOUN_PHRASE = ("DT", "PDT", "PRP$", "JJ", "JJR", "JJS", "CD", "VBN", "VBG", "POS", "NN", "NNS", "NNP", "NNPS")
+_NOUNS = ("NN", "NNS", "NNP", "NNPS")
+_BEFORE_NOUN = ("DT", "PDT", "PRP$", "JJ", "JJR", "JJS", "CD", "VBN", "VBG")
+_SIGNS = ("sign", "signs")
 _ANY = ("any", "a", "an", "the")
 
 
@@ -35,7 +41,7 @@ def find_negations(text: str) -> list[Negation]:
     >>> find_negations("a no parking sign")
     []
     """
-    sentence = Sentence(text)
+    sentence = Sentence(text.replace("’", "'"))  # phones type ’
     words = [token.text.lower() for token in sentence.tokens]
     found: list[Negation] = []
     at = 0
@@ -54,15 +60,19 @@ def _read(sentence: Sentence, words: list[str], at: int) -> tuple[list[tuple[str
     """Read the negation at a token: its phrases, and the token after it."""
     if words[at] in _NOBODY:
         return [(_NOBODY[words[at]], sentence.tokens[at].start)], at + 1
-    is_negated = words[at] in _NEGATORS and not (words[at] == "no" and at > 0 and words[at - 1] in _ARTICLES)
-    if not is_negated:
+    if not _is_negator(words, at):
         return [], at + 1
     if words[at : at + 2] == ["no", "one"] and (at + 2 == len(words) or not sentence.tags[at + 2].startswith("NN")):
         return [("people", sentence.tokens[at].start)], at + 2
     phrases: list[tuple[str, int]] = []
     begin = at + 1
+    if words[at] in _NOT:
+        if begin < len(words) and sentence.tags[begin] in ("IN", "VB"):  # "not in the snow", "does not wear a hat"
+            begin += 1
+        elif (quality := _quality(sentence, at)) is not None:
+            return quality
     while True:
-        end = _noun_phrase_end(sentence, words, begin, takes_any_word=words[at] != "not")
+        end = _noun_phrase_end(sentence, words, begin, takes_any_word=words[at] not in _NOT)
         if end == begin:
             break
         while begin < end - 1 and words[begin] in _ANY:
@@ -76,10 +86,38 @@ def _read(sentence: Sentence, words: list[str], at: int) -> tuple[list[tuple[str
     return phrases, begin - 1 if phrases else begin
 
 
+def _is_negator(words: list[str], at: int) -> bool:
+    if words[at] == "but":  # "anything but dogs"
+        return at > 0 and words[at - 1] in _EVERYTHING
+    if words[at] != "no":
+        return words[at] in _NEGATORS
+    is_on_sign = at + 2 < len(words) and words[at + 1].endswith("ing") and words[at + 2] in _SIGNS
+    return not is_on_sign and not (at > 0 and words[at - 1] in _ARTICLES)
+
+
+def _quality(sentence: Sentence, at: int) -> tuple[list[tuple[str, int]], int] | None:
+    """Read a negated quality without a noun, "a dog that is not black": that of the noun before it, "black dog"."""
+    end = at + 1
+    while end < len(sentence.tags) and sentence.tags[end] in ("JJ", "VBG", "VBN"):
+        end += 1
+    is_alone = end > at + 1 and (end == len(sentence.tags) or sentence.tags[end] in ("IN", "CC", ","))
+    nouns = [token for token, kind in zip(sentence.tokens[:at], sentence.tags[:at], strict=True) if kind in _NOUNS]
+    if not is_alone or not nouns:
+        return None
+    first, last = sentence.tokens[at + 1], sentence.tokens[end - 1]
+    return [(f"{sentence.text[first.start : last.end]} {nouns[-1].text}", first.start)], end
+
+
 def _noun_phrase_end(sentence: Sentence, words: list[str], begin: int, takes_any_word: bool) -> int:
     """Return the token after the noun phrase at a token; the token itself if there is none."""
-    end = begin
-    while end < len(words) and sentence.tags[end] in _NOUN_PHRASE and words[end] not in _NEGATORS:
+    end, has_noun = begin, False
+    while end < len(words) and words[end] not in _NEGATORS:
+        if sentence.tags[end] in _NOUNS:
+            has_noun = True
+        elif has_noun and sentence.tags[end] == "POS":
+            has_noun = False
+        elif has_noun or sentence.tags[end] not in _BEFORE_NOUN:  # "a shirt throwing snow": the shirt
+            break
         end += 1
     while end > begin and not sentence.tags[end - 1].startswith("NN"):
         end -= 1

@@ -17,15 +17,33 @@ MAX_LENGTH = 2000
 """Maximum number of characters of a query."""
 
 _FILTER = re.compile(
-    r'(?<!\S)(?P<key>-in|in|camera|after|before):(?:"(?P<quoted>[^"]*)"|(?P<word>[^\s"]+))', re.IGNORECASE
+    r'(?<!\S)(?P<key>-in|in|camera|after|before):(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<word>[^\s"]+))', re.IGNORECASE
 )
+"""A quotation mark in a quoted name is written twice."""
+
 _UNKNOWN_FILTER = re.compile(r'(?<!\S)(?P<key>[+-]?[A-Za-z]+):(?=[^\s/:"]|"[^"]*")')
 _SIGNED = re.compile(r'(?<!\S)(?P<sign>[+-])(?:"(?P<quoted>[^"]*)"|(?P<word>[^\s"+-][^\s"]*))')
 _FIELDS = {"in": "folder", "camera": "camera", "after": "after", "before": "before"}
-_NEGATION = re.compile(r"\b(?:no|not|without|except|nobody|noone)\b", re.IGNORECASE)
-_GENERIC = frozenset(("find", "image", "images", "photo", "photos", "picture", "pictures", "pics", "show", "shots"))
+_NEGATION = re.compile(
+    r"\b(?:no|not|without|w/o|except|neither|nobody|noone|(?:any|every)thing but)\b|n['’]t\b", re.IGNORECASE
+)
+_GENERIC = frozenset(
+    (
+        *("anything", "everything", "find", "show"),
+        *("image", "images", "photo", "photos", "pics", "picture", "pictures", "shots"),
+    )
+)
 """Words that say nothing about what a photo shows."""
 
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+_DATE_WORDS = re.compile(
+    r"(?<!\S)(?:(?:taken )?(?:in|from|of|during) )?"
+    rf"(?:(?P<month>{'|'.join(_MONTHS)}) )?(?P<year>(?:19|20)\d\d)(?!\S)",
+    re.IGNORECASE,
+)
 _VISIBLE = frozenset(("people",))
 """Words of the list of function words that say what a photo shows."""
 
@@ -39,12 +57,21 @@ class QueryPart:
 
 
 @dataclass(frozen=True)
+class DateWords:
+    """A date in the sentence of a query, such as "in June 2021", and the filters that say the same."""
+
+    text: str
+    filters: str
+
+
+@dataclass(frozen=True)
 class Query:
     """A parsed query: a photo must show all required parts and none of the excluded ones."""
 
     required: tuple[QueryPart, ...]  # the sentence, and the phrases with a plus
     excluded: tuple[QueryPart, ...]  # the phrases with a minus
     photo_filter: PhotoFilter
+    date_words: DateWords | None = None
 
 
 def parse_query(text: str, photo_filter: PhotoFilter | None = None) -> Query:
@@ -74,7 +101,27 @@ def parse_query(text: str, photo_filter: PhotoFilter | None = None) -> Query:
     has_words = any(character.isalnum() for part in required for character in part.text)
     if not has_words and (required or not signed["-"]) and (required or not found_filter):
         raise DeixisError(f"{text!r}: has nothing to search for; write a sentence such as 'two dogs in the snow'")
-    return Query(required, tuple(signed["-"]), found_filter)
+    has_dates = found_filter.after or found_filter.before
+    return Query(required, tuple(signed["-"]), found_filter, None if has_dates else find_date_words(rest))
+
+
+def find_date_words(text: str) -> DateWords | None:
+    """Find a year, with its month, in a sentence.
+
+    Examples
+    --------
+    >>> find_date_words("a dog in december 2021")
+    DateWords(text='in december 2021', filters='after:2021-12 before:2022-01')
+    """
+    found = _DATE_WORDS.search(text)
+    if found is None:
+        return None
+    year = int(found["year"])
+    if not found["month"]:
+        return DateWords(found[0], f"after:{year} before:{year + 1}")
+    month = _MONTHS.index(found["month"].lower()) + 1
+    end = f"{year}-{month + 1:02}" if month < len(_MONTHS) else f"{year + 1}-01"
+    return DateWords(found[0], f"after:{year}-{month:02} before:{end}")
 
 
 def _take_filters(text: str, base: PhotoFilter) -> tuple[str, PhotoFilter]:
@@ -82,7 +129,7 @@ def _take_filters(text: str, base: PhotoFilter) -> tuple[str, PhotoFilter]:
     filters: dict[str, Any] = {name: getattr(base, name) for name in _FIELDS.values()}
     excluded = list(base.excluded_folders)
     for found in _FILTER.finditer(text):
-        key, value = found["key"].lower(), found["quoted"] or found["word"]
+        key, value = found["key"].lower(), (found["quoted"] or "").replace('""', '"') or found["word"]
         if key == "-in":
             excluded += [value] if value else []
         else:

@@ -12,6 +12,7 @@ from typing import Any
 
 from deixis.errors import DeixisError
 from deixis.search.index.snapshot import Box
+from deixis.search.query import DateWords
 from deixis.storage.atomic import explain_os_errors, new_file
 from deixis.storage.files import escape_formula
 
@@ -165,6 +166,11 @@ class SearchResults(list[Hit]):
         Why no photo passed the filters; None if some did.
     is_listing
         Whether the query had only filters, so that the photos are in the order of their dates, without probabilities.
+    found
+        Number of photos that were found; more than there are hits if these were limited.
+    date_words
+        A date in the sentence, such as "in June 2021", which is searched for like other words, with the filters that
+        mean it; None if there is none, or if the query has filters by date.
 
     Examples
     --------
@@ -182,11 +188,15 @@ class SearchResults(list[Hit]):
         suggestions: Mapping[str, Sequence[str]] | None = None,
         filter_reason: str | None = None,
         is_listing: bool = False,
+        found: int | None = None,
+        date_words: DateWords | None = None,
     ) -> None:
         super().__init__(hits)
         self.suggestions = {word: tuple(near) for word, near in (suggestions or {}).items()}
         self.filter_reason = filter_reason
         self.is_listing = is_listing
+        self.found = len(self) if found is None else found
+        self.date_words = date_words
         self.photos, self.searched, self.unknown_words = photos, searched, tuple(unknown_words)
 
 

@@ -23,7 +23,7 @@ from deixis.web.pages import add_error_handlers, add_page
 from deixis.web.routes import PhotoNotFoundError, RouteContext, api_routes
 from deixis.web.security import AccessPolicy, SecurityMiddleware, ServerLimits, error_response, is_loopback
 
-_MODEL_PATHS = ("/api/ground", "/api/caption", "/api/describe", "/api/search/like")
+_MODEL_PATHS = ("/api/ground", "/api/caption", "/api/describe", "/api/search/like", "/api/preview")
 _SWITCH_INTERVAL_S = 0.0002
 """How long a computing thread may block the event loop: refusals should not wait for searches."""
 

@@ -58,6 +58,8 @@ class SearchResponse(BaseModel):
     suggestions: dict[str, list[str]] = Field(default_factory=dict, description="Known words near to unknown ones.")
     filter_reason: str | None = Field(None, description="Why no photo passes the filters.")
     is_listing: bool = Field(False, description="Whether the query has only filters; the last taken are first.")
+    date_words: str | None = Field(None, description="A date in the sentence, which was searched for as words.")
+    date_filters: str | None = Field(None, description="The filters that mean this date.")
     hits: list[HitEntry]
 
 
@@ -219,6 +221,8 @@ def search_response(query: str | None, results: SearchResults) -> SearchResponse
         suggestions={word: list(near) for word, near in results.suggestions.items()},
         filter_reason=results.filter_reason,
         is_listing=results.is_listing,
+        date_words=results.date_words.text if results.date_words else None,
+        date_filters=results.date_words.filters if results.date_words else None,
         hits=[_hit_entry(hit) for hit in results],
     )
 

@@ -20,7 +20,7 @@ from deixis import __version__
 from deixis.data.decoder import NAME, DecoderPool
 from deixis.errors import DeixisError, PhotoError, UnavailableError
 from deixis.search.collection import PhotoCollection
-from deixis.search.index.photo_files import THUMBNAIL_SIDE
+from deixis.search.index.photo_files import THUMBNAIL_SIDE, make_thumbnail
 from deixis.search.results import HitPhrase, PhotoRecord
 from deixis.storage.files import open_regular
 from deixis.storage.remote import is_remote
@@ -262,6 +262,18 @@ def _add_searches(routes: APIRouter, context: RouteContext) -> None:
 
 
 def _add_photos(routes: APIRouter, context: RouteContext) -> None:
+    @routes.post(
+        "/preview",
+        summary="A JPEG of an uploaded photo, for browsers that cannot show its format",
+        responses={200: _JPEG},
+        response_class=Response,
+    )
+    async def preview(photo: Annotated[fastapi.UploadFile, File(description="A photo.")]) -> Response:
+        uploaded = await context.open_upload(photo)
+        encoded = await context.picture_executor.run(make_thumbnail, uploaded, MAX_SIDE)
+        width, height = map(str, uploaded.size)
+        return Response(encoded, media_type="image/jpeg", headers={"x-width": width, "x-height": height})
+
     @routes.get("/photos", summary="The photos of the index, the last added first")
     async def photos(
         offset: Annotated[int, Query(ge=0, le=2**31)] = 0, limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100

@@ -17,6 +17,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError
 from deixis.storage.artifacts import CONFIG, WEIGHTS, read_artifact, read_config
 from deixis.vision.encoders import open_encoder, saved
@@ -220,3 +221,17 @@ def test_drop_path_preserves_the_mean() -> None:
     assert isinstance(kept, Tensor)
     assert set(kept.unique().tolist()) == {0.0, 2.0}
     assert abs(kept.mean().item() - 1) < 0.1
+
+
+def test_the_shipped_encoder_sees_a_photo_the_same_whatever_is_beside_it() -> None:
+    """One scale of int8 activations for several photos would change their vectors by up to 0.01."""
+    encoder = open_encoder("deixis")
+    photos = []
+    for name in ("cat.jpg", "dogs.jpg", "coffee.jpg"):
+        with Image.open(SAMPLES / "images" / name) as photo:
+            photos.append(photo.convert("RGB"))
+    together = encoder.encode(photos)
+    for photo, beside_others in zip(photos, together, strict=True):
+        [alone] = encoder.encode([photo])
+        assert np.array_equal(alone.cells, beside_others.cells)
+        assert np.array_equal(alone.whole, beside_others.whole)

@@ -92,7 +92,8 @@ _SYSTEM_FOLDERS = frozenset(
 )
 """Folders with thumbnails, deleted files and programs, in lower case."""
 
-HIDDEN, SYSTEM, EXCLUDED, VIDEO, OTHER = "hidden", "system folders", "excluded", "videos", "other files"
+HIDDEN, SYSTEM, EXCLUDED = "hidden", "system folders", "excluded"
+LINK, VIDEO, OTHER = "links to folders", "videos", "other files"
 """Kinds of files and folders that are ignored; what is in an ignored folder is not counted."""
 
 
@@ -126,6 +127,10 @@ class FileSelection:
         if kind is not None:
             self.ignored[kind] += 1
         return kind is None
+
+    def ignore_link(self, path: Path, root: Path) -> None:
+        """Count a link to a folder, which is not followed."""
+        self.ignored[self._kind(path, root, is_folder=True) or LINK] += 1
 
     def _kind(self, path: Path, root: Path, is_folder: bool) -> str | None:
         name = path.name.casefold()
@@ -177,6 +182,8 @@ def _find_local_photos(root: Path, selection: FileSelection) -> Iterator[FileSta
             path = folder / entry.name
             if entry.is_dir(follow_symlinks=False):
                 folders += [path] if selection.takes(path, root, is_folder=True) else []
+            elif entry.is_symlink() and path.is_dir():
+                selection.ignore_link(path, root)
             elif selection.takes(path, root, is_folder=False) and (found := _stat_file(path)) is not None:
                 is_outside = entry.is_symlink() and isinstance(found, FileState)
                 is_outside = is_outside and not path.resolve().is_relative_to(real_root)
@@ -206,6 +213,8 @@ def _stat_file(path: Path) -> FileState | PhotoError | None:
     try:
         return _file_state(path, path.stat())
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and path.is_symlink():
+            return PhotoError(path, "a link to a file that does not exist")
         return PhotoError(path, f"cannot be read ({error.strerror or error})")
 
 

@@ -136,7 +136,7 @@ def update_index(
         return _Update(writer, encoder, selection, retry, read_metadata, on_committed, on_progress).run(roots)
 
 
-def remove_photos(path: IndexPath, photos: Iterable[str | os.PathLike[str]]) -> int:
+def remove_photos(path: IndexPath, photos: Sequence[str | os.PathLike[str]]) -> int:
     """Remove photos, and those in folders, from an index; return their number. The files stay as they are."""
     removed = 0
     with open_writer(path, open_info(path)) as writer:
@@ -147,9 +147,21 @@ def remove_photos(path: IndexPath, photos: Iterable[str | os.PathLike[str]]) -> 
                 removed += 1
             for skipped in records.skipped_below(writer.connection, root):
                 records.forget_skipped(writer.connection, skipped)
+        known = json.loads(read_entry(writer.connection, ROOTS) or "{}")
+        removed_roots = [absolute_path(photo) for photo in photos]
+        kept = {root: real for root, real in known.items() if not any(map(Path(root).is_relative_to, removed_roots))}
+        if kept != known:
+            write_entry(writer.connection, ROOTS, json.dumps(kept))
         writer.commit()
         writer.finish()
     return removed
+
+
+def remembered_roots(path: IndexPath) -> list[Path]:
+    """Return the folders and photos that an index was filled with; none if there is no index yet."""
+    if not is_postgres(path) and not Path(path).exists():
+        return []
+    return [Path(root) for root in json.loads(read_about(path).get(ROOTS, "{}"))]
 
 
 def remembered_exclude(path: IndexPath) -> tuple[str, ...]:
