@@ -16,7 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from PIL import Image, ImageOps
+from PIL import ImageOps
 
 from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.images import open_photo
