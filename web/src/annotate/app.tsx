@@ -57,8 +57,9 @@ function Inside() {
     document.title = `${!user ? "Welcome" : place[0] === "me" ? "You" : (tab?.name ?? "")} – deixis annotate`;
   }, [user, place[0]]);
 
-  // Another page starts at its top, with the keyboard focus there too.
+  // Another page starts at its top, with the keyboard focus there too. On a phone its tab may have to be scrolled to.
   useEffect(() => {
+    document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
     if (user) document.querySelector<HTMLElement>("main[tabindex]")?.focus();
   }, [place[0]]);
 
@@ -72,7 +73,7 @@ function Inside() {
         token={place[0] === "join" ? (place[1] ?? "") : ""}
         user={user}
         onIn={(found) => {
-          go("", "replace");
+          go(found.user?.role === "owner" ? "dashboard" : "", "replace");
           setSession(found);
         }}
       />

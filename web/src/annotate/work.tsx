@@ -12,7 +12,7 @@ import { Guide } from "./guidelines";
 import { GroupSorter, groupPlaces, groupsAlone } from "./groups";
 import { isKey, useKeys } from "./keys";
 import { Overlay, type StyledBox } from "./overlay";
-import { modelTag, proposalLine, proposedBoxes } from "./proposals";
+import { acceptedBoxes, judgedBoxes, proposalLine, proposedBoxes } from "./proposals";
 import { QuestionText } from "./question_text";
 import { CANCEL, TASK_TEXTS, describeTest, stepChoices, type Choice, type Step } from "./tasks";
 
@@ -187,16 +187,6 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
           <h1 ref={heading} tabIndex={-1}>
             <QuestionText question={question} />
           </h1>
-        </div>
-        <div class="asking-top">
-          <p class="hint">{asking.hint(question)}</p>
-          <Captions
-            captions={question.captions}
-            mentions={question.mentions.map(({ id }) => id)}
-            isOneColour={question.task !== "link"}
-            places={question.task === "group" ? groupPlaces(question, groups) : undefined}
-          />
-          {question.task === "group" && <GroupSorter question={question} groups={groups} onGroups={setGroups} />}
           {question.proposal && (
             <p class="suggestion">
               <span class="chip is-model">{proposalLine(question)}</span>
@@ -207,17 +197,34 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
               )}
             </p>
           )}
+        </div>
+        <div class="asking-top">
+          <p class="hint">{asking.hint(question)}</p>
+          <Captions
+            captions={question.captions}
+            mentions={question.mentions.map(({ id }) => id)}
+            isOneColour={question.task !== "link"}
+            places={question.task === "group" ? groupPlaces(question, groups) : undefined}
+          />
+          {question.task === "group" && <GroupSorter question={question} groups={groups} onGroups={setGroups} />}
           {isDrawing && (
             <p class="hint drawing-hint">
               {box ? (
-                <>Drag its sides and corners, or use the arrow keys; with Shift they resize it.</>
+                <>
+                  Drag its sides and corners
+                  <span class="by-keys">, or use the arrow keys; with Shift they resize it</span>.
+                </>
               ) : (
                 <>
                   Drag over the photo, or{" "}
                   <button class="link" onClick={begin}>
                     begin in the middle
-                  </button>{" "}
-                  <kbd>B</kbd> and use the arrow keys.
+                  </button>
+                  <span class="by-keys">
+                    {" "}
+                    <kbd>B</kbd> and use the arrow keys
+                  </span>
+                  .
                 </>
               )}
             </p>
@@ -307,7 +314,7 @@ function Tools({ canUndo, isGuideOpen, onUndo, onSkip, onOpen, onGuide }: ToolsP
       <button class="quiet" aria-pressed={isGuideOpen} onClick={onGuide}>
         <kbd>G</kbd> Guidelines
       </button>
-      <button class="quiet" onClick={() => onOpen("help")}>
+      <button class="quiet by-keys" onClick={() => onOpen("help")}>
         <kbd>?</kbd> Keys
       </button>
     </div>
@@ -316,19 +323,9 @@ function Tools({ canUndo, isGuideOpen, onUndo, onSkip, onOpen, onGuide }: ToolsP
 
 /** The boxes that are looked at, not drawn. */
 function laidOut(question: api.Question, proposed: readonly Box[], step: Step | null): StyledBox[] {
-  const { task, boxes, box_models, new_box, proposal } = question;
-  const isAsked = task === "coverage";
-  const accepted = boxes.map((box, place): StyledBox => {
-    const model = modelTag(box_models[place]);
-    const tag = [isAsked ? `${place + 1}` : "", model].filter(Boolean).join(" · ");
-    return { box, look: isAsked ? "asked" : "other", isModel: Boolean(model), tag };
-  });
-  const judged: StyledBox[] =
-    new_box && step !== "adjusted"
-      ? [{ box: new_box, look: "asked", isModel: Boolean(proposal?.model), tag: modelTag(proposal?.model) }]
-      : [];
+  const judged = step === "adjusted" ? [] : judgedBoxes(question);
   const suggested = proposed.map((box): StyledBox => ({ box, look: "asked", isModel: true, tag: "model" }));
-  return [...accepted, ...judged, ...suggested];
+  return [...acceptedBoxes(question), ...judged, ...suggested];
 }
 
 const middleOf = ({ width, height }: api.PhotoRef): Box => [0.3 * width, 0.3 * height, 0.7 * width, 0.7 * height];

@@ -177,6 +177,7 @@ class ReviewInfo(BaseModel):
     event: int
     holds_up: bool
     decisions: list[str]
+    mentions: list[str] = Field(description="All that an open question is about; empty for other cases.")
 
 
 class ReviewResponse(BaseModel):
