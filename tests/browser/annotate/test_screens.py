@@ -27,6 +27,7 @@ PHRASES = (
 )
 CAPTIONS = tuple(f"On a sunny afternoon in the city {phrase} looks at the birds above the trees." for phrase in PHRASES)
 BOXES = [[20, 20, 120, 200], [150, 30, 260, 220]]
+PROPOSED = (Task.VERIFY, Task.DRAWING, Task.QUALITY)
 MENTIONS = {Task.LINK: 2, Task.VERIFY: 5}
 
 # Whether all of an element is on the screen, and nothing is in front of it.
@@ -54,7 +55,8 @@ def make_question(real: Mapping[str, Any], task: Task) -> dict[str, Any]:
     about["answers"] = [answer.value for answer in allowed_answers(task)]
     about["boxes"] = BOXES if task is Task.COVERAGE else BOXES[:1] if task is Task.QUALITY else []
     about["new_box"] = BOXES[1] if task in (Task.QUALITY, Task.PAIR) else None
-    return {**real, **about}
+    about["proposal"] = {"model": "grounder", "probability": 0.6} if task in PROPOSED else None
+    return {**real, **about, "test": task is Task.LINK}
 
 
 @pytest.mark.parametrize(
@@ -88,6 +90,15 @@ def test_phrases_photo_and_answers_are_visible_in_all_tasks(
             assert phrase.evaluate(IS_VISIBLE), f"{task}: {phrase.inner_text()}"
         for answer in page.locator(".answer").all():
             assert answer.evaluate(IS_VISIBLE), f"{task}: {answer.inner_text()}"
+        if task is Task.LINK:
+            told = page.locator(".task-line .chip")
+            told.evaluate("element => element.textContent = 'Test question 9 of 10 · 0 wrong, 2 allowed · attempt 1 of 2'")
+            assert told.evaluate("element => element.scrollWidth <= element.parentElement.clientWidth"), width
+        if task in PROPOSED:
+            told = page.locator(".chip.is-model")
+            told.scroll_into_view_if_needed()
+            assert told.evaluate(IS_VISIBLE), task
+            assert told.evaluate("element => Boolean(element.closest('.asked-about'))")  # seen before an answer is given
         picture = page.locator(".canvas").bounding_box()
         assert picture is not None
         assert picture["width"] >= photo_width, task

@@ -60,7 +60,8 @@ function Inside() {
   // Another page starts at its top, with the keyboard focus there too. On a phone its tab may have to be scrolled to.
   useEffect(() => {
     document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
-    if (user) document.querySelector<HTMLElement>("main[tabindex]")?.focus();
+    if (user) document.querySelector<HTMLElement>("main[tabindex]")?.focus({ preventScroll: true });
+    scrollTo(0, 0);
   }, [place[0]]);
 
   if (failure) return <Said title="The workbench cannot be reached." line={failure} action="Try again" onAct={look} />;
