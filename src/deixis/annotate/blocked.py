@@ -14,7 +14,7 @@ from deixis.annotate.events import Skipped, effective_events
 from deixis.annotate.people import MODEL_ROLE, Role
 from deixis.annotate.quality import NO_WORK, Level
 from deixis.annotate.schema import barred, photos, qualifications, questions, workers
-from deixis.annotate.workflow import ANSWERS_WITH_BOX, TASK_NAMES, Answer, Task, allowed_answers
+from deixis.annotate.workflow import ANSWERS_WITH_BOX, TASK_NAMES, XYXY, Answer, Task, allowed_answers
 
 if TYPE_CHECKING:
     from deixis.annotate.project import Project
@@ -45,6 +45,7 @@ class BlockedQuestion:
     answered: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
     boxes: int = 0
+    region: XYXY | None = None  # of a phrase–region pair
 
     @property
     def mention(self) -> str:
@@ -118,7 +119,8 @@ def blocked_questions(project: Project) -> list[BlockedQuestion]:
             answered = sorted(names[worker] for worker in barred_from[row.number] - skipped)
             who_skipped = sorted(names[worker] for worker in skipped)
             about = (row.photo, mentions, Task(row.task), waits_for)
-            found.append(BlockedQuestion(*about, tuple(answered), tuple(who_skipped), boxes))
+            region = tuple(row.asked["new_box"]) if row.task == Task.PAIR else None
+            found.append(BlockedQuestion(*about, tuple(answered), tuple(who_skipped), boxes, region))
     return found
 
 

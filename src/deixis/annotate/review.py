@@ -33,7 +33,7 @@ from deixis.annotate.people import Role, read_worker
 from deixis.annotate.schema import events, known_questions, photos, remarks, workers
 from deixis.annotate.state import Reason, current_mentions
 from deixis.annotate.transactions import PhotoSnapshot, PhotoTransaction, RefusedError, change_photo
-from deixis.annotate.workflow import Answer, Question, Status, Task, allowed_answers, format_subject
+from deixis.annotate.workflow import XYXY, Answer, Question, Status, Task, allowed_answers, format_subject
 from deixis.data.records import ENTITY_TYPES
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class ReviewCase:
     remark: str | None = None
     decisions: tuple[str, ...] = ("keep", "drop")
     mentions: tuple[str, ...] = ()  # all that an open question is about
+    region: XYXY | None = None  # of a phrase–region pair
 
 
 _CHAIN_DECISIONS = tuple(answer.value for answer in allowed_answers(Status.REVIEW))
@@ -73,7 +74,8 @@ def review_queue(project: Project) -> list[ReviewCase]:
             texts = [snapshot.material.mention_at(mention).text for mention in question.mentions]
             phrase = " · ".join(texts) if question.task in (Task.LINK, Task.VERIFY) else texts[0]
             about = (question.photo, question.mention, phrase, question.reason, snapshot.last_event, True)
-            found.append(ReviewCase(*about, decisions=question.decisions, mentions=question.mentions))
+            case = ReviewCase(*about, decisions=question.decisions, mentions=question.mentions)
+            found.append(replace(case, region=question.region))
         for photo in connection.scalars(select(photos.c.id).where(photos.c.waiting > 0).order_by(photos.c.place)).all():
             snapshot = project.snapshots.read(connection, photo)
             for item in snapshot.state.review:

@@ -165,6 +165,7 @@ export interface ReviewItem {
   holds_up: boolean;
   decisions: string[];
   mentions: string[]; // all that an open question is about
+  region: Box | null; // of a phrase–region pair
 }
 
 export interface HistoryEntry {

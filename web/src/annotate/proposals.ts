@@ -29,9 +29,9 @@ export function acceptedBoxes({ task, boxes, box_models }: Question): StyledBox[
 }
 
 /** The box that is judged, if there is one. */
-export function judgedBoxes({ new_box, proposal }: Question): StyledBox[] {
+export function judgedBoxes({ task, new_box, proposal }: Question): StyledBox[] {
   if (!new_box) return [];
-  const model = modelTag(proposal?.model);
+  const model = task === "pair" ? "model" : modelTag(proposal?.model);
   return [{ box: new_box, look: "asked", isModel: Boolean(model), tag: model }];
 }
 

@@ -1,4 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
+import type { Box } from "../api";
 import * as api from "./api";
 import { Captions } from "./captions";
 import { Frame } from "./frame";
@@ -166,7 +167,7 @@ function Item({ item, session, onDecide, onUndo }: ItemProps) {
   return (
     <>
       <Frame photo={item.photo} hasPicture={session.photos} label="Photo">
-        <Overlay photo={item.photo} boxes={laidOut(chain?.boxes ?? [])} />
+        <Overlay photo={item.photo} boxes={item.region ? [regionOf(item.region)] : laidOut(chain?.boxes ?? [])} />
       </Frame>
       <section class="asking" aria-label="To decide">
         <p class="task-line">
@@ -194,7 +195,7 @@ function Item({ item, session, onDecide, onUndo }: ItemProps) {
             </button>
           ))}
         </div>
-        <p class="hint">
+        <p class="hint" hidden={item.region !== null}>
           <a href={`#/gallery/${encodeURIComponent(item.photo.id)}`}>Correct it in the gallery</a>: draw, move and delete
           boxes, split and merge phrases.
         </p>
@@ -222,6 +223,8 @@ function Item({ item, session, onDecide, onUndo }: ItemProps) {
     </>
   );
 }
+
+const regionOf = (box: Box): StyledBox => ({ box, look: "asked", isModel: true, tag: "model" });
 
 /** The boxes of a chain; the one that waits for a judgement is in question, if there is one. */
 function laidOut(boxes: readonly api.GalleryBox[]): StyledBox[] {

@@ -93,7 +93,7 @@ export const TASK_TEXTS: Record<Task, TaskText> = {
   group: {
     name: "Sort into groups",
     question: () => "Which of these phrases mean the same?",
-    hint: () => "Take a phrase, then choose the group where it belongs. Phrases of one caption are never the same.",
+    hint: () => "Phrases of one caption are never the same. The figures are the numbers of the captions.",
     choices: () => [{ answer: "grouped", key: "Enter", label: "Send these groups" }],
   },
   pair: {

@@ -45,7 +45,7 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
   const [unsent, setUnsent] = useState(draft.comment);
   const [box, setBox] = useState<Box | null>(null);
   const [step, setStep] = useState<Step | null>(question.task === "quality" && draft.box ? "adjusted" : null);
-  const [isAllShown, setAllShown] = useState(false);
+  const [isAllShown, setAllShown] = useState<boolean | null>(null); // not measured yet
   const [accepted, setAccepted] = useState(-1);
   const [isReady, setReady] = useState(false);
   const [isSettled, setSettled] = useState(false);
@@ -58,12 +58,12 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
   const isDrawing = question.task === "drawing" || step === "adjusted";
   const choices = step ? stepChoices(step, question) : asking.choices(question);
   const proposed = proposedBoxes(question);
-  const canAnswer = isReady && isSettled && isAllShown;
+  const canAnswer = isReady && isSettled && isAllShown === true;
 
   // All phrases must have been on the screen: a very long list of them has to be scrolled.
   const lookAtEnd = () => {
     const { scrollTop = 0, clientHeight = 0, scrollHeight = 0 } = asked.current ?? {};
-    if (scrollTop + clientHeight >= scrollHeight - 2) setAllShown(true);
+    setAllShown((was) => was || scrollTop + clientHeight >= scrollHeight - 2);
   };
   useEffect(() => {
     const watched = new ResizeObserver(lookAtEnd);
@@ -187,6 +187,7 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
           <h1 ref={heading} tabIndex={-1}>
             <QuestionText question={question} />
           </h1>
+          {question.task === "group" && <GroupSorter question={question} groups={groups} onGroups={setGroups} />}
           {question.proposal && (
             <p class="suggestion">
               <span class="chip is-model">{proposalLine(question)}</span>
@@ -197,6 +198,11 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
               )}
             </p>
           )}
+          {isAllShown === false && (
+            <button class="more-below" onClick={() => asked.current?.scrollTo({ top: asked.current.scrollHeight })}>
+              More below ↓
+            </button>
+          )}
         </div>
         <div class="asking-top">
           <p class="hint">{asking.hint(question)}</p>
@@ -206,7 +212,6 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
             isOneColour={question.task !== "link"}
             places={question.task === "group" ? groupPlaces(question, groups) : undefined}
           />
-          {question.task === "group" && <GroupSorter question={question} groups={groups} onGroups={setGroups} />}
           {isDrawing && (
             <p class="hint drawing-hint">
               {box ? (

@@ -178,6 +178,7 @@ class ReviewInfo(BaseModel):
     holds_up: bool
     decisions: list[str]
     mentions: list[str] = Field(description="All that an open question is about; empty for other cases.")
+    region: XYXY | None = Field(description="Of a phrase–region pair.")
 
 
 class ReviewResponse(BaseModel):
