@@ -99,7 +99,8 @@ def test_init_says_how_many_known_questions_come_first(data: Path, capsys: pytes
 
 def test_an_export_prints_the_commands_that_train_on_it(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("entities", "jsonl", "label-studio"):
-        assert _run(["annotate", "export", "p", "--to", name, "--out", f"o.{name}", "--unfinished", "--with-photos"]) == 0
+        options = ["--to", name, "--out", f"o.{name}", "--unfinished", "--with-photos"]
+        assert _run(["annotate", "export", "p", *options]) == 0
         printed = capsys.readouterr().out.splitlines()
         import_command, split_command, train_command = (line.partition(": ")[2].strip() for line in printed[-3:])
         assert _run([*shlex.split(import_command)[1:], "--force"]) == 0

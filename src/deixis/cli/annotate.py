@@ -304,9 +304,10 @@ def invite(
         if renew:
             worker, token, role, vouch = _renew_invitation(opened, name, vouch)
         else:
-            about = {"role": Role(role), "vouched": vouch, "history_items": items, "history_accuracy": accuracy}
             try:
-                worker, token = invite(opened, name, **about)
+                worker, token = invite(
+                    opened, name, role=Role(role), vouched=vouch, history_items=items, history_accuracy=accuracy
+                )
             except NameTakenError as error:
                 raise NameTakenError(f"{error}, or use --renew for a new link of the same person") from None
         settings, link = opened.settings, read_link(opened)

@@ -94,7 +94,9 @@ def test_phrases_photo_and_answers_are_visible_in_all_tasks(
             assert answer.evaluate(IS_VISIBLE), f"{task}: {answer.inner_text()}"
         if task is Task.LINK:
             told = page.locator(".task-line .chip")
-            told.evaluate("element => element.textContent = 'Test question 9 of 10 · 0 wrong, 2 allowed · attempt 1 of 2'")
+            told.evaluate(
+                "element => element.textContent = 'Test question 9 of 10 · 0 wrong, 2 allowed · attempt 1 of 2'"
+            )
             assert told.evaluate("element => element.scrollWidth <= element.parentElement.clientWidth"), width
         if task is Task.PAIR:  # a model chose the region
             assert page.locator(".laid.is-asked").get_attribute("class") == "laid is-asked is-model"
@@ -102,7 +104,7 @@ def test_phrases_photo_and_answers_are_visible_in_all_tasks(
             told = page.locator(".chip.is-model")
             told.scroll_into_view_if_needed()
             assert told.evaluate(IS_VISIBLE), task
-            assert told.evaluate("element => Boolean(element.closest('.asked-about'))")  # seen before an answer is given
+            assert told.evaluate("element => Boolean(element.closest('.asked-about'))")
         picture = page.locator(".canvas").bounding_box()
         assert picture is not None
         assert picture["width"] >= photo_width, task

@@ -1,9 +1,9 @@
 """Label Studio's JSON export: tasks with an image, a text with a caption per line, rectangles and labelled spans.
 
 The newest annotation that was not cancelled is read, or else the first prediction of a task. Notes such as "chain 7",
-"scene" and "no box", which `deixis.data.writers.label_studio` writes, describe chains; otherwise relations connect spans with rectangles, and
-spans with the same rectangles are one chain (`GroundedPhoto`). Rotated rectangles and other regions are refused,
-because they would be lost.
+"scene" and "no box", which `deixis.data.writers.label_studio` writes, describe chains; otherwise relations connect
+spans with rectangles, and spans with the same rectangles are one chain (`GroundedPhoto`). Rotated rectangles and other
+regions are refused, because they would be lost.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ def training_photos(dataset: Dataset, split: str, *, boxes: bool = False) -> Pho
         hint = (
             f"it has: {known}; choose one with --set train_split=NAME"
             if known
-            else f"it has no splits; draw some with: deixis data split {dataset.path} --draw dev=N --rest train --out DIR"
+            else f"it has no splits; draw some with: deixis data split {dataset.path} --draw dev=N --rest train --out …"
         )
         raise DatasetError(f"{dataset.path}: no split {split!r} to train on; {hint}")
     return dataset.split(split)
