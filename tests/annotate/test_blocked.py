@@ -13,6 +13,7 @@ from deixis.annotate.people import Role, accept_invitation, invite
 from deixis.annotate.progress import read_progress
 from deixis.annotate.project import Project, add_photos
 from deixis.annotate.review import decide, review_queue
+from deixis.annotate.transactions import RefusedError
 from deixis.annotate.workflow import Task
 from tests.annotate.conftest import MakeProject
 from tests.annotate.fakes import ask, next_question, photo, record, skip, snapshot
@@ -74,6 +75,38 @@ def test_a_question_that_everybody_skipped_is_answered_by_a_reviewer_or_asked_ag
     decide(project, lead, blocked.photo, blocked.mention, decision)
     assert blocked_questions(project) == []
     assert ask(project, ann).task is (Task.VERIFY if decision == "yes" else Task.LINK)
+
+
+def test_a_reviewer_sees_all_phrases_of_a_blocked_link(new_project: MakeProject) -> None:
+    project, _ = new_project(1)
+    [ann] = join(project, "Ann")
+    skip(project, ann, ask(project, ann).token)
+    [case] = review_queue(project)
+    assert case.phrase == "A dog · The dog"
+    assert set(case.mentions) == {"0:0-5", "1:0-7"}
+    assert case.mention == case.mentions[0]
+
+
+@pytest.mark.parametrize("task", [Task.QUALITY, Task.COVERAGE])
+def test_answers_that_need_a_box_are_no_decisions(new_project: MakeProject, task: Task) -> None:
+    project, _ = new_project(0)
+    add_photos(project, [prepare_photo(photo("A man smiles."))])
+    ann, bob, cy = join(project, "Ann", "Bob", "Cy")
+    [lead] = join(project, "Lead", role=Role.OWNER)
+    record(project, ann, ask(project, ann).token, "drawn", box=(1, 1, 9, 9))
+    if task is Task.COVERAGE:
+        record(project, bob, ask(project, bob).token, "good")
+    for worker in (ann, bob, cy):
+        if (question := next_question(project, worker)) is not None:
+            skip(project, worker, question.token)
+    case = review_queue(project)[0]  # besides the phrase that two have skipped
+    answers = ("good", "bad") if task is Task.QUALITY else ("all", "more")
+    assert case.decisions == (*answers, ASK_AGAIN)
+    needs_box = "adjusted" if task is Task.QUALITY else "wrong box"
+    with pytest.raises(RefusedError, match="needs a box"):
+        decide(project, lead, case.photo, case.mention, needs_box)
+    decide(project, lead, case.photo, case.mention, answers[0])
+    assert blocked_questions(project) == []
 
 
 def test_a_photo_whose_file_is_gone_waits_for_it(new_project: MakeProject, tmp_path: Path) -> None:

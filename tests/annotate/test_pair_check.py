@@ -22,12 +22,15 @@ from deixis.annotate.pair_check import (
     sample_pairs,
     score_pairs,
 )
+from deixis.annotate.people import Role, accept_invitation, invite
 from deixis.annotate.progress import read_progress
+from deixis.annotate.project import add_photos
+from deixis.annotate.review import decide, review_queue
 from deixis.annotate.workflow import Answer, Task
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
 from tests.annotate.conftest import MakeProject
-from tests.annotate.fakes import gold
+from tests.annotate.fakes import gold, next_question, people, record
 
 HEADER = {"format": "deixis-correspondences", "version": 1, "hash": ""}
 
@@ -39,6 +42,25 @@ def write_lines(path: Path, *lines: dict[str, Any]) -> Path:
 
 def phrase(text: str, box: list[float], sentence: int = 0) -> dict[str, Any]:
     return {"sentence": sentence, "node": 1, "text": text, "region": 0, "box": box, "confidence": 0.5}
+
+
+def test_a_reviewer_sees_the_region_of_a_pair_that_nobody_else_can_judge(
+    new_project: MakeProject, tmp_path: Path
+) -> None:
+    project, _ = new_project(0)
+    add_photos(project, [prepare_photo(gold())])
+    pair = PhrasePair("gold", "0:10-15", (40, 20, 60, 70), 0.5)
+    add_pairs(project, [gold()], [pair], write_lines(tmp_path / "c.jsonl", HEADER))
+    ann, token = invite(project, "Ann", vouched=True)
+    accept_invitation(project, token, "hash")
+    [lead] = people(project, "Lead", role=Role.OWNER)
+    question = next_question(project, ann, tasks=[Task.PAIR])
+    assert question is not None
+    record(project, ann, question.token, "right")
+    case = next(case for case in review_queue(project) if case.region is not None)
+    assert (case.phrase, case.region, case.decisions) == ("a boy", (40, 20, 60, 70), ("right", "wrong"))
+    decide(project, lead, case.photo, case.mention, "right")
+    assert score_pairs(project).judgements == 2
 
 
 def test_correspondences_are_found_in_the_captions(tmp_path: Path) -> None:

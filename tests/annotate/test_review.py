@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from deixis.annotate.events import ProposedBoxes
+from deixis.annotate.help.proposals import add_proposals
 from deixis.annotate.judgements import ExpiredQuestionError
 from deixis.annotate.material import prepare_photo
 from deixis.annotate.people import Role
@@ -121,6 +123,25 @@ def test_a_history_can_be_read_as_of_any_event_and_explains_what_does_not_count(
     assert "event 3" in not_counted[0].led_to
     [chain], not_counted = explain_photo(project, "dog0", until=2)
     assert (chain.place, not_counted) == ("requirement", [])
+
+
+def test_a_history_has_the_box_that_waits_for_a_judgement_and_names_models(new_project: MakeProject) -> None:
+    project, _ = new_project(0)
+    add_photos(project, [prepare_photo(photo("A man smiles."))])
+    ann, bob = people(project, "Ann", "Bob")
+    body = {"model": "grounder", "fingerprint": "0" * 12, "boxes": {"0:0-5": [[1, 1, 9, 9, 0.8]]}, "show_from": 0.1}
+    assert add_proposals(project, "7", {ProposedBoxes.kind: body})
+    [chain], _ = explain_photo(project, "7")
+    [box] = chain.boxes
+    assert (box.xyxy, box.model, box.by, box.waits) == ((1, 1, 9, 9), "grounder", None, True)
+    answer(project, ann, Answer.GOOD, Task.QUALITY)
+    answer(project, ann, Answer.MORE, Task.COVERAGE)
+    record(project, bob, ask(project, bob).token, "drawn", box=(20, 1, 30, 9))
+    [chain], _ = explain_photo(project, "7")
+    assert [(each.model, each.by, each.waits) for each in chain.boxes] == [
+        ("grounder", None, False),
+        (None, "Bob", True),
+    ]
 
 
 A, B, SNOW = ("0:0-5", ("animals",)), ("1:0-7", ("animals",)), ("0:9-17", ("scene",))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import select
 
-from deixis.annotate.people import find_session
+from deixis.annotate.people import InvitationError, find_invitation, find_session
+from deixis.annotate.progress import count_qualifying_questions
 from deixis.annotate.project import open_for_work, open_project, read_secret
 from deixis.annotate.schema import photos
 from deixis.annotate.state import Reason
@@ -83,6 +85,43 @@ def test_a_project_from_init_to_export(project: Path, capsys: pytest.CaptureFixt
 def test_init_prints_the_next_command(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(["annotate", "init", "q", "--data", "data", "--find-mentions"]) == 0
     assert "next: edit q/settings.json" in output(capsys)
+
+
+def test_init_says_how_many_known_questions_come_first(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--data", "data", "--split", "train", "--known", "data", "--known-split", "val"]
+    assert _run(["annotate", "init", "q", *options]) == 0
+    opened = open_project(Path("q"))
+    count = count_qualifying_questions(opened)
+    opened.close()
+    assert count > 0
+    assert f"workers answer {count} questions with known answers" in capsys.readouterr().err
+
+
+def test_an_export_prints_the_commands_that_train_on_it(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("entities", "jsonl", "label-studio"):
+        options = ["--to", name, "--out", f"o.{name}", "--unfinished", "--with-photos"]
+        assert _run(["annotate", "export", "p", *options]) == 0
+        printed = capsys.readouterr().out.splitlines()
+        import_command, split_command, train_command = (line.partition(": ")[2].strip() for line in printed[-3:])
+        assert _run([*shlex.split(import_command)[1:], "--force"]) == 0
+        assert _run([*shlex.split(split_command.replace("N", "2"))[1:], "--force"]) == 0
+        made = Dataset(Path(shlex.split(train_command)[4]))
+        assert set(made.manifest.splits) == {"train", "dev"}
+        assert made.path_of(made.photos[0]).is_file()
+        capsys.readouterr()
+
+
+def test_a_person_gets_a_new_link(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = run_json(capsys, "annotate", "invite", "p", "Cleo")
+    assert _run(["annotate", "invite", "p", "Cleo", "--vouch"]) == 2
+    assert "--renew" in capsys.readouterr().err
+    again = run_json(capsys, "annotate", "invite", "p", "Cleo", "--vouch", "--renew")
+    assert again["worker"] == first["worker"]
+    opened = open_project(Path("p"))
+    with pytest.raises(InvitationError):
+        find_invitation(opened, first["token"])
+    assert find_invitation(opened, again["token"]).vouched
+    opened.close()
 
 
 def test_photos_are_added_later(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

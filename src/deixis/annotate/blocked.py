@@ -14,7 +14,7 @@ from deixis.annotate.events import Skipped, effective_events
 from deixis.annotate.people import MODEL_ROLE, Role
 from deixis.annotate.quality import NO_WORK, Level
 from deixis.annotate.schema import barred, photos, qualifications, questions, workers
-from deixis.annotate.workflow import TASK_NAMES, Answer, Task, allowed_answers
+from deixis.annotate.workflow import ANSWERS_WITH_BOX, TASK_NAMES, XYXY, Answer, Task, allowed_answers
 
 if TYPE_CHECKING:
     from deixis.annotate.project import Project
@@ -39,12 +39,18 @@ class BlockedQuestion:
     """An open question that nobody can answer. `answered` and `skipped` are names of workers."""
 
     photo: str
-    mention: str  # the first of the question
+    mentions: tuple[str, ...]  # of the question
     task: Task
     waits_for: WaitsFor
     answered: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
     boxes: int = 0
+    region: XYXY | None = None  # of a phrase–region pair
+
+    @property
+    def mention(self) -> str:
+        """The mention by which a decision names the question."""
+        return self.mentions[0]
 
     @property
     def reason(self) -> str:
@@ -53,7 +59,7 @@ class BlockedQuestion:
             return "waits for the file of the photo, which does not open"
         line = f"“{TASK_NAMES[self.task]}” waits for {self.waits_for.value}"
         said = [
-            f"{' and '.join(names)} {what}"
+            f"{_join_names(names)} {what}"
             for names, what in ((self.answered, "worked on it already"), (self.skipped, "skipped it"))
             if names
         ]
@@ -61,13 +67,22 @@ class BlockedQuestion:
 
     @property
     def decisions(self) -> tuple[str, ...]:
-        """The decisions that a reviewer can take."""
+        """The decisions that a reviewer can take; boxes are drawn and groups sorted in the gallery."""
         if self.waits_for is WaitsFor.PICTURE:
             return ()
-        answers = () if self.task is Task.GROUP else allowed_answers(self.task)
+        answers = () if self.task is Task.GROUP else decidable_answers(self.task)
         if self.task is Task.DRAWING:
             answers = (Answer.ALL, Answer.MORE) if self.boxes else (Answer.SCENE, Answer.NO_BOX, Answer.BOX)
         return (*(answer.value for answer in answers), *((ASK_AGAIN,) if self.skipped else ()))
+
+
+def decidable_answers(task: Task) -> tuple[Answer, ...]:
+    """List the answers that are complete without a box."""
+    return tuple(answer for answer in allowed_answers(task) if answer not in ANSWERS_WITH_BOX)
+
+
+def _join_names(names: tuple[str, ...]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def blocked_questions(project: Project) -> list[BlockedQuestion]:
@@ -91,10 +106,10 @@ def blocked_questions(project: Project) -> list[BlockedQuestion]:
         missing = _photos_without_file(project, connection)
         found = []
         for row in rows:
-            mention, boxes = row.asked["mentions"][0], len(row.asked["boxes"])
+            mentions, boxes = tuple(row.asked["mentions"]), len(row.asked["boxes"])
             if row.photo in missing:
                 missing.discard(row.photo)
-                found.append(BlockedQuestion(row.photo, mention, Task(row.task), WaitsFor.PICTURE))
+                found.append(BlockedQuestion(row.photo, mentions, Task(row.task), WaitsFor.PICTURE))
                 continue
             qualified = able[Task(row.task)]
             if qualified - barred_from[row.number]:
@@ -103,8 +118,9 @@ def blocked_questions(project: Project) -> list[BlockedQuestion]:
             skipped = _skipped_by(project, connection, row.photo, row.task, row.subject)
             answered = sorted(names[worker] for worker in barred_from[row.number] - skipped)
             who_skipped = sorted(names[worker] for worker in skipped)
-            about = (row.photo, mention, Task(row.task), waits_for)
-            found.append(BlockedQuestion(*about, tuple(answered), tuple(who_skipped), boxes))
+            about = (row.photo, mentions, Task(row.task), waits_for)
+            region = tuple(row.asked["new_box"]) if row.task == Task.PAIR else None
+            found.append(BlockedQuestion(*about, tuple(answered), tuple(who_skipped), boxes, region))
     return found
 
 

@@ -326,6 +326,15 @@ def export_project(
     return len(selected), len(rows) - len(selected)
 
 
+def image_folders(project: Project) -> list[Path]:
+    """List the folders of the photos to annotate, without those of known answers."""
+    with project.database.reading() as connection:
+        materials = connection.scalars(select(photos.c.material).where(photos.c.known.is_(False)))
+        numbers = sorted({material.get("folder", 0) for material in materials})
+    folders = (project.image_folder(number) for number in numbers)
+    return [folder for folder in folders if folder is not None]
+
+
 def _export_photos(
     project: Project, selected: list[str], provenance_file: Path, on_progress: OnProgress
 ) -> Iterator[Photo]:

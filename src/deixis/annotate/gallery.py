@@ -276,7 +276,6 @@ def _describe(snapshot: PhotoSnapshot, names: Mapping[str, str]) -> GalleryPhoto
 def _describe_chain(chain: ChainState, corrections: Mapping[int, Event], names: Mapping[str, str]) -> GalleryChain:
     workflow = chain.workflow
     who = dict.fromkeys(corrections[number].worker for number in chain.corrected)
-    new_box = workflow.new_box if workflow else None
     return GalleryChain(
         tuple(mention.id for mention in chain.mentions),
         tuple(mention.text for mention in chain.mentions),
@@ -284,9 +283,15 @@ def _describe_chain(chain: ChainState, corrections: Mapping[int, Event], names: 
         workflow.stage.value if workflow else "linking",
         bool(workflow and workflow.ended and workflow.is_scene),
         workflow is None,
-        tuple(_describe_box(box, names, waits=box is new_box) for box in chain.visible_boxes),
+        describe_boxes(chain, names),
         tuple(names.get(worker, worker) for worker in who),
     )
+
+
+def describe_boxes(chain: ChainState, names: Mapping[str, str]) -> tuple[GalleryBox, ...]:
+    """Describe the accepted boxes of a chain and the one that waits for a judgement."""
+    new_box = chain.workflow.new_box if chain.workflow else None
+    return tuple(_describe_box(box, names, waits=box is new_box) for box in chain.visible_boxes)
 
 
 def _describe_box(box: DrawnBox, names: Mapping[str, str], *, waits: bool) -> GalleryBox:

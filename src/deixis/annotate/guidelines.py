@@ -63,9 +63,9 @@ DEFAULTS: dict[Task, Guideline] = {
     ),
     Task.REQUIREMENT: Guideline(
         "Could you draw a box around what the marked phrase names?\n\n"
-        "- box: it can be seen, and has borders.\n"
-        "- scene: it is the place as a whole, or an event.\n"
-        "- no box: it cannot be seen in the photo, or has no place in it.",
+        "- A box can be drawn: it can be seen, and has borders.\n"
+        "- Scene or place: it is the place as a whole, or an event.\n"
+        "- No box can be drawn: it cannot be seen in the photo, or has no place in it.",
         (
             Example("“a red ball”", "box", "It can be seen and has borders."),
             Example("“a busy street”", "scene", "It is the place where everything happens."),
@@ -84,8 +84,9 @@ DEFAULTS: dict[Task, Guideline] = {
     ),
     Task.QUALITY: Guideline(
         "Is the highlighted box a good one for the marked phrase?\n\n"
-        "- good: it shows what the phrase names, all of it, and little else.\n"
-        "- bad: it cuts something off, is much too large, or shows something else, or several things at once.",
+        "- Good: it shows what the phrase names, all of it, and little else.\n"
+        "- Bad: it cuts something off, is much too large, or shows something else, or several things at once.\n"
+        "- If only its sides are wrong, adjust it.",
         (
             Example("“a dog”, the box ends at its neck", "bad", "The head is cut off."),
             Example("“a dog”, the box leaves a narrow margin", "good", "A few pixels do not matter."),
@@ -93,8 +94,9 @@ DEFAULTS: dict[Task, Guideline] = {
     ),
     Task.COVERAGE: Guideline(
         "Does everything that the marked phrase names have a box?\n\n"
-        "- all: nothing is missing.\n"
-        "- more: something that the phrase names has no box yet.",
+        "- All are there: nothing is missing.\n"
+        "- One is missing: something that the phrase names has no box yet.\n"
+        "- A box is wrong: it shows something else, or fits badly. Somebody else judges it again.",
         (
             Example("“three girls”, two boxes", "more", "One girl has no box."),
             Example("“a crowd”, one box around it", "all", "A crowd has one box."),
@@ -112,8 +114,8 @@ DEFAULTS: dict[Task, Guideline] = {
     ),
     Task.PAIR: Guideline(
         "A program chose this region for the marked phrase. Is it right?\n\n"
-        "- right: the region shows what the phrase names. It need not be tight.\n"
-        "- wrong: it shows something else, less than half of it, or mostly other things.",
+        "- Right: the region shows what the phrase names. It need not be tight.\n"
+        "- Wrong: it shows something else, less than half of it, or mostly other things.",
         (
             Example("“a dog”, the region shows the dog and some grass", "right", "The dog is what it shows."),
             Example("“a dog”, the region shows the whole street", "wrong", "The dog is a small part of it."),

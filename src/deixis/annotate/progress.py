@@ -15,7 +15,7 @@ from deixis.annotate.events import Judged, Skipped, Undone
 from deixis.annotate.gallery import CorrectionSummary, summarize_corrections
 from deixis.annotate.people import MODEL_ROLE
 from deixis.annotate.project import Project, tasks_in_use
-from deixis.annotate.quality import Level, Qualification, lock_worker, update_qualification
+from deixis.annotate.quality import Level, Qualification, lock_worker, stage_sizes, update_qualification
 from deixis.annotate.schema import checks, events, known_questions, photos, qualifications, questions, workers
 from deixis.annotate.workflow import Answer, Task
 from deixis.evaluation.agreement import Judgement, krippendorff_alpha
@@ -82,6 +82,18 @@ class Progress:
     workers: tuple[WorkerProgress, ...]
     blocked: dict[str, int] = field(default_factory=dict)  # questions that nobody can answer, by what they wait for
     corrections: CorrectionSummary = field(default_factory=CorrectionSummary)
+
+
+def count_qualifying_questions(project: Project) -> int:
+    """Return how many questions with known answers a worker answers before they are trusted in all tasks."""
+    with project.database.reading() as connection:
+        counted = select(known_questions.c.task, func.count()).group_by(known_questions.c.task)
+        known = {Task(task): int(count) for task, count in connection.execute(counted)}
+        total = 0
+        for task in tasks_in_use(project, connection):
+            sizes = stage_sizes(task, known.get(task, 0), project.settings)
+            total += sizes.test + (0 if task is Task.DRAWING else sizes.first)
+    return total
 
 
 def read_progress(project: Project) -> Progress:

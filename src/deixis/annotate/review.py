@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, delete, select, update
 
-from deixis.annotate.blocked import ASK_AGAIN, blocked_questions
+from deixis.annotate.blocked import ASK_AGAIN, blocked_questions, decidable_answers
 from deixis.annotate.chains import ChainState
 from deixis.annotate.events import (
     PHRASE_DECISIONS,
@@ -24,6 +24,7 @@ from deixis.annotate.events import (
     Undone,
     effective_events,
 )
+from deixis.annotate.gallery import GalleryBox, describe_boxes
 from deixis.annotate.judgements import parse_answer
 from deixis.annotate.known_answers import KnownQuestion, insert_known_questions
 from deixis.annotate.lessons import REVIEWED
@@ -53,6 +54,8 @@ class ReviewCase:
     holds_up: bool  # the photo cannot be finished before the decision
     remark: str | None = None
     decisions: tuple[str, ...] = ("keep", "drop")
+    mentions: tuple[str, ...] = ()  # all that an open question is about
+    region: XYXY | None = None  # of a phrase–region pair
 
 
 _CHAIN_DECISIONS = tuple(answer.value for answer in allowed_answers(Status.REVIEW))
@@ -68,9 +71,11 @@ def review_queue(project: Project) -> list[ReviewCase]:
     with project.database.reading() as connection:
         for question in blocked:
             snapshot = project.snapshots.read(connection, question.photo)
-            phrase = snapshot.material.mention_at(question.mention).text
+            texts = [snapshot.material.mention_at(mention).text for mention in question.mentions]
+            phrase = " · ".join(texts) if question.task in (Task.LINK, Task.VERIFY) else texts[0]
             about = (question.photo, question.mention, phrase, question.reason, snapshot.last_event, True)
-            found.append(ReviewCase(*about, decisions=question.decisions))
+            case = ReviewCase(*about, decisions=question.decisions, mentions=question.mentions)
+            found.append(replace(case, region=question.region))
         for photo in connection.scalars(select(photos.c.id).where(photos.c.waiting > 0).order_by(photos.c.place)).all():
             snapshot = project.snapshots.read(connection, photo)
             for item in snapshot.state.review:
@@ -131,6 +136,8 @@ def decide_question(project: Project, reviewer: str, photo: str, mention: str, d
             number = _cancel_skips(transaction, reviewer, question)
         else:
             answer = parse_answer(question.task, decision)
+            if answer not in decidable_answers(question.task):
+                raise RefusedError(f"{decision!r} needs a box; correct the photo in the gallery instead")
             key = f"answer:{photo}:{transaction.snapshot.last_event}:{question.subject}"
             body = {"task": question.task.value, "subject": question.subject, "answer": answer.value}
             number = transaction.add_event(key, reviewer, Judged.kind, body)
@@ -314,13 +321,16 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class ChainHistory:
-    """A chain, its stage (`place`) and the events that led to it (`told`). The fields are JSON keys."""
+    """A chain, its stage (`place`) and the events that led to it (`told`). The fields are JSON keys.
+
+    `boxes` includes the one that waits for a judgement.
+    """
 
     phrases: tuple[str, ...]
     mentions: tuple[str, ...]
     types: tuple[str, ...]
     place: str
-    boxes: tuple[XYXY, ...]
+    boxes: tuple[GalleryBox, ...]
     told: tuple[HistoryEntry, ...]
 
 
@@ -345,7 +355,7 @@ def _chain_history(chain: ChainState, by_number: Mapping[int, Event], names: Map
         tuple(mention.id for mention in chain.mentions),
         chain.types,
         workflow.stage.value if workflow else "mentions may still join",
-        tuple(box.xyxy for box in workflow.boxes) if workflow else (),
+        describe_boxes(chain, names),
         tuple(
             _history_entry(
                 by_number[number],

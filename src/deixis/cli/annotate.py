@@ -100,6 +100,7 @@ def init(
     """Create a project from captioned photos."""
     from deixis.annotate.help.proposals import wants_proposals, with_proposals
     from deixis.annotate.known_answers import add_known_photos
+    from deixis.annotate.progress import count_qualifying_questions
     from deixis.annotate.project import add_image_folder, add_photos, make_project
     from deixis.annotate.settings import Settings
     from deixis.data.dataset import Dataset
@@ -125,6 +126,7 @@ def init(
         _propose_annotations(made, source, chosen)
     if wants_proposals(settings):
         _make_proposals(made)
+    before = count_qualifying_questions(made)
     made.close()
     if not added + existing:
         raise DeixisError(f"{project}: without photos, since none of {data} can be annotated")
@@ -134,9 +136,15 @@ def init(
     print(f"{project}: {plural(added, 'photo')}, {plural(questions, 'question')} with known answers")
     if existing:
         note(f"skipped: {plural(existing, 'photo')} used for known questions")
-    if not questions:
+    if questions:
+        note(
+            f"before they are trusted, workers answer {before:,} questions with known answers each; test_questions and "
+            f"first_items in {project}/settings.json change that"
+        )
+    else:
         note("without --known, workers cannot be tested, and only drawn boxes are checked")
-    print(f'next: edit {project}/settings.json, then: deixis annotate invite {project} "NAME" --vouch')
+    print(f"next: edit {project}/settings.json, then: deixis annotate serve {project}")
+    print(f'people are invited on its page, or with: deixis annotate invite {project} "NAME" --vouch')
 
 
 def _init_pairs(
@@ -172,7 +180,8 @@ def _init_pairs(
         return
     print(f"{project}: {plural(count, 'pair')}, {plural(questions, 'question')} with known answers")
     note(f"{judges} people judge each pair; judges_per_pair in {project}/settings.json changes that")
-    print(f'next: deixis annotate invite {project} "NAME" --vouch; later: deixis annotate pairs {project}')
+    print(f"next: deixis annotate serve {project}; later: deixis annotate pairs {project}")
+    print(f'people are invited on its page, or with: deixis annotate invite {project} "NAME" --vouch')
 
 
 def _check_photos(photos: Sequence[Photo], images: Path | None, title: str, on_progress: OnProgress) -> Iterator[Photo]:
@@ -279,18 +288,28 @@ def invite(
     accuracy: Annotated[
         float, typer.Option(min=0, max=1, metavar="A", help="Accuracy of these answers, from 0 to 1.")
     ] = 0.0,
+    renew: Annotated[
+        bool,
+        typer.Option("--renew", help="Make a new link for somebody who was invited before; their password ends."),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Invite a worker and print the link."""
-    from deixis.annotate.people import Role, invite
+    from deixis.annotate.people import NameTakenError, Role, invite
     from deixis.annotate.project import read_link
 
     if role not in set(Role):
         raise DeixisError(f"--role {role}: choose one of: {', '.join(Role)}")
     with _open(project) as opened:
-        worker, token = invite(
-            opened, name, role=Role(role), vouched=vouch, history_items=items, history_accuracy=accuracy
-        )
+        if renew:
+            worker, token, role, vouch = _renew_invitation(opened, name, vouch)
+        else:
+            try:
+                worker, token = invite(
+                    opened, name, role=Role(role), vouched=vouch, history_items=items, history_accuracy=accuracy
+                )
+            except NameTakenError as error:
+                raise NameTakenError(f"{error}, or use --renew for a new link of the same person") from None
         settings, link = opened.settings, read_link(opened)
     if json:
         print_json({"worker": worker, "name": name.strip(), "role": role, "token": token})
@@ -298,11 +317,33 @@ def invite(
     print(f"{name.strip()} ({worker}): {link or '…/'}#/join/{token}")
     if link is None:
         note(f"… is the address of the server; start it with: deixis annotate serve {project}")
+    elif _is_local(link):
+        note("the link opens on this machine only; for others, start the server with --url or --host")
     if role == "worker" and not vouch and (items < settings.history_items or accuracy < settings.history_accuracy):
         note(
             f"no questions yet: the project requires {settings.history_items} items at "
             f"{settings.history_accuracy:.0%}; use --vouch, --items and --accuracy, or edit settings.json"
         )
+
+
+def _renew_invitation(opened: Project, name: str, vouch: bool) -> tuple[str, str, str, bool]:
+    """Make a new link; return the id, the token, the role and whether somebody vouches for the worker."""
+    from deixis.annotate.people import change_worker, find_worker, renew_invitation
+
+    with opened.database.reading() as connection:
+        worker = find_worker(connection, name.strip())
+    if vouch:
+        change_worker(opened, worker.id, vouched=True)
+    return worker.id, renew_invitation(opened, worker.id), worker.role.value, vouch or worker.vouched
+
+
+def _is_local(link: str) -> bool:
+    """Return whether only this machine can open a link."""
+    from urllib.parse import urlsplit
+
+    from deixis.web.security import is_loopback
+
+    return is_loopback(urlsplit(link).hostname or "")
 
 
 @app.command()
@@ -352,7 +393,11 @@ def serve(
         oidc = OidcSettings(oidc_issuer, oidc_client, environ.get("DEIXIS_OIDC_SECRET", "")) if oidc_issuer else None
 
         def show(link: str) -> None:
+            if "#/join/" in link:
+                note("the owner's invitation, which works once:")
             print(link, flush=True)
+            if _is_local(link):
+                note("it opens on this machine only; --url and --host open the workbench to others")
 
         serve_project(opened, address, url=url, oidc=oidc, on_start=show, open_browser=not no_open)
     leave()
@@ -378,12 +423,12 @@ def status(
     if json:
         print_json(asdict(found))
     else:
-        _print_status(found)
+        _print_status(found, project)
         if pay:
             note(f"written: {pay}")
 
 
-def _print_status(found: Progress) -> None:
+def _print_status(found: Progress, project: Path) -> None:
     from rich.table import Table
 
     left = "unknown" if found.hours_left is None else f"about {found.hours_left:,.1f} h of work"
@@ -403,7 +448,7 @@ def _print_status(found: Progress) -> None:
         table.add_row(task.task.value, *counts, agreeing, votes, alpha)
     print_table(table)
     for waits_for, count in found.blocked.items():
-        note(f"blocked: {plural(count, 'question')} waiting for {waits_for}; see: deixis annotate review PROJECT")
+        note(f"blocked: {plural(count, 'question')} waiting for {waits_for}; see: deixis annotate review {project}")
     made = found.corrections
     if made.photos:
         note(
@@ -417,6 +462,7 @@ def _print_status(found: Progress) -> None:
     for heading in ("judged", "skipped", "hours", found.currency, "checked", "accuracy"):
         table.add_column(heading, justify="right")
     table.add_column("level")
+    in_use = {task.task for task in found.tasks}
     for each in found.workers:
         accuracy = "" if each.accuracy is None else f"{each.accuracy:.0%}"
         work = (
@@ -429,7 +475,8 @@ def _print_status(found: Progress) -> None:
         )
         by_level: dict[str, list[str]] = {}
         for name, level in each.levels.items():
-            by_level.setdefault(level, []).append(name)
+            if name in in_use:
+                by_level.setdefault(level, []).append(name)
         levels = "; ".join(f"{level}: {', '.join(names)}" for level, names in by_level.items())
         table.add_row(each.name or f"({each.worker})", *work, levels)
     print_table(table)
@@ -624,9 +671,10 @@ def export(
     json: Json = False,
 ) -> None:
     """Export the annotations with the provenance of each chain."""
-    from deixis.annotate.export import PROVENANCE_FILE, export_project
+    from deixis.annotate.export import PROVENANCE_FILE, export_project, image_folders
 
     with _open(project) as opened, progress("photos") as on_progress:
+        folders = [out / "images"] if with_photos else image_folders(opened)
         written, left_out = export_project(
             opened,
             to,
@@ -643,6 +691,30 @@ def export(
     print(f"{out}: {plural(written, 'photo')} as {to}; the provenance of each chain is in {PROVENANCE_FILE}")
     if left_out:
         note(f"skipped: {plural(left_out, 'unfinished photo')}")
+    _print_training(to, out, folders)
+
+
+_IMPORT_OPTIONS = {
+    "entities": "--entities {out}",
+    "jsonl": "--captions {out}/photos.jsonl",
+    "label-studio": "--captions {out}/tasks.json",
+}
+"""How `deixis data import` reads the formats that hold all that a training needs."""
+
+
+def _print_training(to: str, out: Path, folders: Sequence[Path]) -> None:
+    """Print the commands that train a model on an export; a data set has one photo folder."""
+    if to not in _IMPORT_OPTIONS or not folders:
+        return
+    if len(folders) > 1:
+        note("the photos are in several folders; to train on them, export with --with-photos")
+        return
+    name = out.name.removesuffix(f".{to}")
+    data, splits = quote(f"{name}.all.data"), quote(f"{name}.data")
+    source = _IMPORT_OPTIONS[to].format(out=quote(str(out)))
+    print(f"next: deixis data import {source} --images {quote(str(folders[0]))} --out {data}")
+    print(f"then: deixis data split {data} --draw dev=N --rest train --out {splits}")
+    print(f"and:  deixis train grounder --data {splits} --out MODEL")
 
 
 @app.command()

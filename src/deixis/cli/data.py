@@ -39,7 +39,8 @@ def import_(
         typer.Option(
             metavar="[SPLIT=]FILE",
             help="Captions: Flickr8k or Flickr30k tokens, results.csv, Karpathy's JSON, COCO, IAPR TC-12, "
-            "region phrases, JSON Lines or CSV. The format is detected from the content. Repeatable.",
+            "region phrases, Label Studio, ODVG, Parquet, JSON Lines or CSV. The format is detected from the content. "
+            "Repeatable.",
         ),
     ] = None,
     entities: Annotated[

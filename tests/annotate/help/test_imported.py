@@ -70,7 +70,8 @@ def test_photos_with_judgements_stay_as_they_are(new_project: MakeProject) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "file"), [("label-studio", "tasks.json"), ("odvg", "rest.jsonl"), ("jsonl", "photos.jsonl")]
+    ("name", "file"),
+    [("label-studio", "tasks.json"), ("odvg", "rest.jsonl"), ("jsonl", "photos.jsonl"), ("parquet", "")],
 )
 def test_a_round_trip_keeps_chains_and_boxes(tmp_path: Path, name: str, file: str) -> None:
     photo = gold("1")
@@ -83,3 +84,8 @@ def test_a_round_trip_keeps_chains_and_boxes(tmp_path: Path, name: str, file: st
         expected = {(phrases, boxes) for phrases, boxes in expected if boxes}
     assert chains_and_boxes(again) == expected
     assert (again.width, again.height) == (100, 80)
+    if name != "odvg":
+        assert {(each.id, each.scene, each.no_box) for each in again.chains} == {
+            (each.id, each.scene, each.no_box) for each in photo.chains
+        }
+        assert any(each.scene or each.no_box for each in again.chains)

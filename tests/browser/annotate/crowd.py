@@ -82,6 +82,11 @@ class Member:
         }
         _checked_json(self.client.post("/api/answer", json=body))
 
+    def skip(self, question: Question) -> None:
+        """Skip a question."""
+        body = {"token": question["token"], "bad_phrase": None, "seconds": 2.0, "remark": "", "next": None}
+        _checked_json(self.client.post("/api/skip", json=body))
+
     def work(self, *tasks: Task) -> bool:
         """Answer one question correctly; return whether there was one."""
         question = self.next(*tasks)

@@ -53,7 +53,7 @@ def test_a_model_is_trained_on_annotations_made_in_browsers_and_over_http(
 
 
 def _invite_in_the_page(page: Page, name: str) -> str:
-    page.get_by_role("link", name="People").click()
+    page.get_by_role("link", name="People", exact=True).click()
     page.get_by_label("Name").fill(name)
     page.get_by_role("button", name="Make a link").click()
     return page.get_by_label("Invitation link").input_value()

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from deixis.annotate.events import ProposedBoxes
 from deixis.annotate.guidelines import read_guidelines
+from deixis.annotate.help.proposals import add_proposals
 from deixis.annotate.people import Role
 from deixis.annotate.review import read_phrases
 from deixis.annotate.workflow import Task
@@ -40,6 +42,54 @@ def test_a_reviewer_sees_the_history_of_a_chain_decides_and_undoes(laptop: Page,
     expect(laptop.get_by_role("link", name="People")).to_have_count(0)  # only owners have it
 
 
+def test_a_reviewer_sees_the_box_to_judge_and_which_one_a_model_drew(laptop: Page, bench: MakeBench) -> None:
+    site = bench([captioned("Two men smile.")])
+    body = {"model": "grounder", "fingerprint": "0" * 12, "boxes": {"0:0-7": [[9, 9, 90, 90, 0.8]]}, "show_from": 0.1}
+    assert add_proposals(site.project, "cat", {ProposedBoxes.kind: body})
+    ann, bob = site.member("Ann"), site.member("Bob")
+    for member, said, box in ((ann, "good", None), (ann, "more", None), (bob, "drawn", (200, 9, 400, 200))):
+        question = member.next()
+        assert question is not None
+        member.send(question, said, box)
+    question = ann.next()
+    assert question is not None
+    ann.skip(question)
+    join(laptop, site.invite("Rob", Role.REVIEWER))
+    laptop.get_by_role("link", name="Review").click()
+    expect(laptop.get_by_role("heading", name="“Two men”")).to_be_visible()
+    expect(laptop.locator(".laid-tag")).to_have_text(["1 · model", "2 · not judged yet"])
+    dashes = "element => getComputedStyle(element).strokeDasharray"
+    assert laptop.locator(".laid.is-model .laid-line").evaluate(dashes) != "none"
+    assert laptop.locator(".laid.is-asked .laid-line").evaluate(dashes) == "none"  # the person's, to be judged
+    expect(laptop.locator(".answer")).to_have_text(
+        ["1The box is good", "2The box is bad", "3Ask those who skipped it again"]
+    )
+    expect(laptop.locator(".story")).not_to_contain_text("grounder")
+    laptop.get_by_role("link", name="Correct it in the gallery").click()
+    expect(laptop.locator(".work.correction")).to_be_visible()
+
+
+def test_an_owner_starts_at_the_dashboard_with_the_first_steps(laptop: Page, bench: MakeBench) -> None:
+    site = bench([captioned("A man smiles.")])
+    join(laptop, site.invite("Olga", Role.OWNER))
+    steps = laptop.get_by_role("region", name="First steps")
+    expect(steps).to_be_visible()
+    steps.get_by_role("link", name="phrases").click()
+    picture = laptop.locator(".photo-rows img")
+    assert picture.evaluate("async element => { await element.decode(); return element.naturalWidth; }") > 0
+    laptop.get_by_role("link", name="People", exact=True).click()
+    laptop.get_by_label("Name").fill("Ann")
+    laptop.get_by_role("button", name="Make a link").click()
+    expect(laptop.locator(".made")).to_contain_text("on the computer that runs the server only")
+    member = site.member("Ann's friend")
+    question = member.next()
+    assert question is not None
+    member.send(question, "no more")
+    laptop.get_by_role("link", name="Dashboard").click()
+    expect(laptop.get_by_role("region", name="Progress")).to_be_visible()
+    expect(steps).to_have_count(0)
+
+
 def test_a_comment_is_marked_as_read(laptop: Page, bench: MakeBench) -> None:
     site = bench([captioned("A man smiles.")])
     member = site.member("Ann")
@@ -57,7 +107,7 @@ def test_a_comment_is_marked_as_read(laptop: Page, bench: MakeBench) -> None:
 def test_an_owner_edits_guidelines_and_workers_see_them_as_text(laptop: Page, bench: MakeBench) -> None:
     site = bench([captioned("A man smiles.")])
     join(laptop, site.invite("Olga", Role.OWNER))
-    laptop.get_by_role("link", name="Guidelines").click()
+    laptop.get_by_role("link", name="Guidelines", exact=True).click()
     laptop.get_by_role("button", name="Edit: Draw").click()
     laptop.get_by_label("Text").fill("Mind the <i>tail</i>.\n\n- all of it\n- tight")
     laptop.get_by_role("button", name="Add an example").click()
@@ -132,7 +182,7 @@ def test_an_owner_downloads_pay_and_forgets_a_worker(laptop: Page, bench: MakeBe
         laptop.get_by_role("link", name="Hours and pay (CSV)").click()
     download.value.save_as(tmp_path / "pay.csv")
     assert ",Ann,1," in (tmp_path / "pay.csv").read_text()
-    laptop.get_by_role("link", name="People").click()
+    laptop.get_by_role("link", name="People", exact=True).click()
     laptop.get_by_role("row", name="Ann").get_by_role("button", name="Forget").click()
     laptop.get_by_role("button", name="Forget them").click()
     expect(laptop.get_by_role("row", name="Ann")).to_have_count(0)

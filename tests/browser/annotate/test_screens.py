@@ -27,7 +27,8 @@ PHRASES = (
 )
 CAPTIONS = tuple(f"On a sunny afternoon in the city {phrase} looks at the birds above the trees." for phrase in PHRASES)
 BOXES = [[20, 20, 120, 200], [150, 30, 260, 220]]
-MENTIONS = {Task.LINK: 2, Task.VERIFY: 5}
+PROPOSED = (Task.VERIFY, Task.DRAWING, Task.QUALITY)
+MENTIONS = {Task.LINK: 2, Task.VERIFY: 5, Task.GROUP: 5}
 
 # Whether all of an element is on the screen, and nothing is in front of it.
 IS_VISIBLE = """element => [...element.getClientRects()].every(({left, top, right, bottom}) => {
@@ -54,7 +55,8 @@ def make_question(real: Mapping[str, Any], task: Task) -> dict[str, Any]:
     about["answers"] = [answer.value for answer in allowed_answers(task)]
     about["boxes"] = BOXES if task is Task.COVERAGE else BOXES[:1] if task is Task.QUALITY else []
     about["new_box"] = BOXES[1] if task in (Task.QUALITY, Task.PAIR) else None
-    return {**real, **about}
+    about["proposal"] = {"model": "grounder", "probability": 0.6} if task in PROPOSED else None
+    return {**real, **about, "test": task is Task.LINK}
 
 
 @pytest.mark.parametrize(
@@ -75,19 +77,34 @@ def test_phrases_photo_and_answers_are_visible_in_all_tasks(
 
     page.route("**/api/next", give)
     join(page, site.invite("Ann"))
-    for task in (*CHAIN_TASKS, Task.PAIR):
+    for task in (*CHAIN_TASKS, Task.PAIR, Task.GROUP):
         page.reload()
         expect(page.locator(".answer").first).to_be_visible()
         page.locator(".asked-about").evaluate("element => element.scrollTo(0, element.scrollHeight)")
         expect(page.locator(".answer[aria-disabled=false]").first).to_be_visible()
         page.locator(".asked-about").evaluate("element => element.scrollTo(0, 0)")
-        shown = page.locator(".asking h1 mark")
-        assert shown.all_inner_texts() == list(PHRASES[: MENTIONS.get(task, 1)])
+        shown = page.locator(".asking .phrase-group button" if task is Task.GROUP else ".asking h1 mark")
+        names = [f"{phrase} {number}" for number, phrase in enumerate(PHRASES, start=1)]
+        expected = names if task is Task.GROUP else PHRASES[: MENTIONS.get(task, 1)]
+        assert shown.all_inner_texts() == list(expected)
         for phrase in shown.all():
             phrase.scroll_into_view_if_needed()  # five long phrases need more than the smallest screen
             assert phrase.evaluate(IS_VISIBLE), f"{task}: {phrase.inner_text()}"
-        for answer in page.locator(".answer").all():
+        for answer in [*page.locator(".answer").all(), page.get_by_role("button", name="Skip")]:
             assert answer.evaluate(IS_VISIBLE), f"{task}: {answer.inner_text()}"
+        if task is Task.LINK:
+            told = page.locator(".task-line .chip")
+            told.evaluate(
+                "element => element.textContent = 'Test question 9 of 10 · 0 wrong, 2 allowed · attempt 1 of 2'"
+            )
+            assert told.evaluate("element => element.scrollWidth <= element.parentElement.clientWidth"), width
+        if task is Task.PAIR:  # a model chose the region
+            assert page.locator(".laid.is-asked").get_attribute("class") == "laid is-asked is-model"
+        if task in PROPOSED:
+            told = page.locator(".chip.is-model")
+            told.scroll_into_view_if_needed()
+            assert told.evaluate(IS_VISIBLE), task
+            assert told.evaluate("element => Boolean(element.closest('.asked-about'))")
         picture = page.locator(".canvas").bounding_box()
         assert picture is not None
         assert picture["width"] >= photo_width, task
@@ -95,3 +112,21 @@ def test_phrases_photo_and_answers_are_visible_in_all_tasks(
         assert picture["y"] + picture["height"] <= height, task
         mark = page.locator(".captions mark").first
         assert mark.evaluate("element => element.getBoundingClientRect().top < innerHeight")
+
+
+def test_a_button_leads_to_phrases_that_do_not_fit(page: Page, bench: MakeBench) -> None:
+    site = bench([captioned(*CAPTIONS)])
+    page.set_viewport_size({"width": 390, "height": 664})
+
+    def give(route: Route) -> None:
+        content = route.fetch().json()
+        if content["question"]:
+            content["question"] = make_question(content["question"], Task.VERIFY)
+        route.fulfill(json=content)
+
+    page.route("**/api/next", give)
+    join(page, site.invite("Ann"))
+    expect(page.locator(".answer[aria-disabled=true]")).to_have_count(2)
+    page.get_by_role("button", name="More below").click()
+    expect(page.locator(".answer[aria-disabled=false]")).to_have_count(2)
+    expect(page.get_by_role("button", name="More below")).to_have_count(0)

@@ -164,6 +164,8 @@ export interface ReviewItem {
   event: number;
   holds_up: boolean;
   decisions: string[];
+  mentions: string[]; // all that an open question is about
+  region: Box | null; // of a phrase–region pair
 }
 
 export interface HistoryEntry {
@@ -179,7 +181,7 @@ export interface ChainHistory {
   mentions: string[];
   types: string[];
   place: string;
-  boxes: Box[];
+  boxes: GalleryBox[];
   told: HistoryEntry[];
 }
 

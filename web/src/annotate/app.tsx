@@ -57,9 +57,11 @@ function Inside() {
     document.title = `${!user ? "Welcome" : place[0] === "me" ? "You" : (tab?.name ?? "")} – deixis annotate`;
   }, [user, place[0]]);
 
-  // Another page starts at its top, with the keyboard focus there too.
+  // Another page starts at its top, with the keyboard focus there too. On a phone its tab may have to be scrolled to.
   useEffect(() => {
-    if (user) document.querySelector<HTMLElement>("main[tabindex]")?.focus();
+    document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    if (user) document.querySelector<HTMLElement>("main[tabindex]")?.focus({ preventScroll: true });
+    scrollTo(0, 0);
   }, [place[0]]);
 
   if (failure) return <Said title="The workbench cannot be reached." line={failure} action="Try again" onAct={look} />;
@@ -72,7 +74,7 @@ function Inside() {
         token={place[0] === "join" ? (place[1] ?? "") : ""}
         user={user}
         onIn={(found) => {
-          go("", "replace");
+          go(found.user?.role === "owner" ? "dashboard" : "", "replace");
           setSession(found);
         }}
       />

@@ -2,7 +2,7 @@
 import { markOf } from "../colours";
 import type { CutCaption, GalleryChain } from "./api";
 import type { StyledBox } from "./overlay";
-import { modelTag } from "./proposals";
+import { boxTag, modelTag } from "./proposals";
 
 /** The boxes of all chains; with one chosen, the others step back, and while a box is drawn they are not shown. */
 export function colouredBoxes(chains: readonly GalleryChain[], chosen = -1, drawn?: { moved: string }): StyledBox[] {
@@ -11,7 +11,7 @@ export function colouredBoxes(chains: readonly GalleryChain[], chosen = -1, draw
       .filter(({ id }) => !drawn || (place === chosen && id !== drawn.moved))
       .map(({ xyxy, model, waits }): StyledBox => {
         const isBack = chosen >= 0 && chosen !== place;
-        const tag = [`${place + 1}`, modelTag(model), waits && !isBack ? "not judged yet" : ""].filter(Boolean).join(" · ");
+        const tag = boxTag(`${place + 1}`, modelTag(model), waits && !isBack && "not judged yet");
         return {
           box: xyxy,
           look: isBack ? "other" : "asked",

@@ -34,6 +34,7 @@ export function DashboardPage({ user }: { user: api.Person }) {
       {said && (
         <>
           <Figures said={said} />
+          {user.role === "owner" && said.judged === 0 && <FirstSteps />}
           <Blocked said={said} />
           <Corrections made={said.corrections} />
           <Pace pace={said.pace} />
@@ -76,6 +77,27 @@ function Figures({ said }: { said: api.Dashboard }) {
           </div>
         ))}
       </dl>
+    </section>
+  );
+}
+
+/** What an owner does before anybody has answered. */
+function FirstSteps() {
+  return (
+    <section class="card" aria-label="First steps">
+      <h2>First steps</h2>
+      <ol class="steps">
+        <li>
+          Look through the <a href="#/phrases">phrases</a> of some photos. Corrections are easiest before people begin.
+        </li>
+        <li>
+          Read the <a href="#/guidelines">guidelines</a>, and change what your photos need.
+        </li>
+        <li>
+          <a href="#/people">Invite people</a>: two at least, because nobody judges their own boxes. With three, a tie of two
+          needs no decision of yours.
+        </li>
+      </ol>
     </section>
   );
 }

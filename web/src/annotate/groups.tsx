@@ -39,6 +39,9 @@ export function GroupSorter({ question, groups, onGroups }: Props) {
   const isAlone = taken !== null && groups.some((group) => group.length === 1 && group[0] === taken);
   return (
     <div class="groups">
+      <p class="hint is-needed">
+        {taken === null ? "Press a phrase that belongs to another one." : "Now press the phrase to which it belongs."}
+      </p>
       {groups.map((group, place) => (
         <div
           key={group[0]}

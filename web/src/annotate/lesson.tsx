@@ -4,8 +4,10 @@ import type { Box } from "../api";
 import type * as api from "./api";
 import { Captions } from "./captions";
 import { Frame } from "./frame";
+import { Guide } from "./guidelines";
 import { isKey, useKeys } from "./keys";
 import { Overlay, type StyledBox } from "./overlay";
+import { acceptedBoxes, judgedBoxes } from "./proposals";
 import { QuestionText } from "./question_text";
 import { LABELS, TASK_TEXTS, describeTest } from "./tasks";
 import type { Taught } from "./work_queue";
@@ -16,10 +18,11 @@ interface Props {
   taught: Taught;
   hasPicture: boolean;
   guideline: api.Guideline | null;
+  isGuideOpen: boolean;
   onProceed: () => void;
 }
 
-export function LessonView({ taught: { question, said, lesson, standing }, hasPicture, guideline, onProceed }: Props) {
+export function LessonView({ taught: { question, said, lesson, standing }, hasPicture, guideline, isGuideOpen, onProceed }: Props) {
   const button = useRef<HTMLButtonElement>(null);
   const shownAt = useRef(performance.now());
   useEffect(() => button.current?.focus(), []);
@@ -36,7 +39,7 @@ export function LessonView({ taught: { question, said, lesson, standing }, hasPi
   const drawn = said.kind === "answer" ? said.box : null;
   const examples = guideline?.examples.filter((each) => each.answer === lesson.answer) ?? [];
   return (
-    <main class="work">
+    <main class={`work${isGuideOpen && guideline ? " has-guide" : ""}`}>
       <Frame photo={question.photo} hasPicture={hasPicture} label="Photo" isDrawing={false} onReady={() => undefined}>
         <Overlay photo={question.photo} boxes={laidOut(question, drawn, lesson.boxes)} />
       </Frame>
@@ -86,15 +89,19 @@ export function LessonView({ taught: { question, said, lesson, standing }, hasPi
           </button>
         </div>
       </section>
+      {isGuideOpen && guideline && (
+        <aside class="guide-panel is-beside" aria-label="Guidelines">
+          <Guide task={question.task} guideline={guideline} />
+        </aside>
+      )}
     </main>
   );
 }
 
-function laidOut({ boxes, new_box }: api.Question, drawn: Box | null, right: readonly Box[]): StyledBox[] {
-  const asked = drawn ?? new_box;
+function laidOut(question: api.Question, drawn: Box | null, right: readonly Box[]): StyledBox[] {
   return [
-    ...boxes.map((box): StyledBox => ({ box, look: "other" })),
+    ...acceptedBoxes(question).map((each): StyledBox => ({ ...each, look: "other" })),
     ...right.map((box): StyledBox => ({ box, look: "right", tag: "annotators" })),
-    ...(asked ? [{ box: asked, look: "asked", tag: drawn ? "yours" : undefined } as StyledBox] : []),
+    ...(drawn ? [{ box: drawn, look: "asked", tag: "yours" } as StyledBox] : judgedBoxes(question)),
   ];
 }

@@ -81,8 +81,11 @@ function Join({ token, user, onIn }: { token: string; user: api.Person | null; o
       </h1>
       <p class="lead">
         You are invited to <b dir="auto">{invited.project}</b> as{" "}
-        {invited.role === "owner" ? "an owner" : `a ${invited.role}`}. You will be shown photos with captions and asked
-        one small question at a time. Choose a password to come back with.
+        {invited.role === "owner" ? "an owner" : `a ${invited.role}`}.{" "}
+        {invited.role === "owner"
+          ? "You invite people, look after phrases and guidelines, and see how the work goes."
+          : "You will be shown photos with captions and asked one small question at a time."}{" "}
+        Choose a password to come back with; your name here is <b dir="auto">{invited.name}</b>.
       </p>
       <Username name={invited.name} />
       <Password

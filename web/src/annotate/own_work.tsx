@@ -2,6 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import * as api from "./api";
 import { Tokens } from "./tokens";
 import { Failure, Password, Username, useSubmit } from "./login";
+import { StayChoice, keepStay, readStay } from "./stay";
 import { TASK_TEXTS, describeTest } from "./tasks";
 
 const LEVELS: Record<string, string> = {
@@ -38,6 +39,7 @@ export function OwnWorkPage({ user }: { user: api.Person }) {
   const [old, setOld] = useState("");
   const [fresh, setFresh] = useState("");
   const [isChanged, setChanged] = useState(false);
+  const [stay, setStay] = useState(readStay);
   const { failure, isBusy, run } = useSubmit();
   useEffect(() => {
     api.me().then(setMe, () => undefined);
@@ -62,6 +64,16 @@ export function OwnWorkPage({ user }: { user: api.Person }) {
             </div>
           </dl>
           <Levels standings={me.tasks} />
+          <label class="stay">
+            Next questions{" "}
+            <StayChoice
+              stay={stay}
+              onStay={(what) => {
+                keepStay(what);
+                setStay(what);
+              }}
+            />
+          </label>
         </section>
       )}
       <Tokens />

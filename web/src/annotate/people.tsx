@@ -100,6 +100,13 @@ export function PeoplePage({ user }: { user: api.Person }) {
           <div class="made" role="status">
             <p>
               Send this link to <b dir="auto">{made.name}</b>. It works once, and is shown only now.
+              {isLocal(made.link) && (
+                <>
+                  {" "}
+                  <b>It opens on the computer that runs the server only.</b> For others, start the server with{" "}
+                  <code>--url</code> or <code>--host</code> first.
+                </>
+              )}
             </p>
             <p class="with-button">
               <input
@@ -196,6 +203,9 @@ export function PeoplePage({ user }: { user: api.Person }) {
     </main>
   );
 }
+
+/** Whether nobody else can open a link. */
+const isLocal = (link: string) => ["127.0.0.1", "localhost", "[::1]"].includes(new URL(link, location.href).hostname);
 
 function stateOf(person: api.Member): string {
   if (person.forgotten) return "forgotten";

@@ -8,6 +8,7 @@ import { parseMentionId, splitWords, type Word } from "./caption_words";
 import { Pager } from "./pager";
 
 const PAGE = 50;
+const THUMBNAIL = 160;
 
 interface Props {
   session: api.Session;
@@ -37,7 +38,8 @@ export function PhrasesPage({ session, photo, onOpen }: Props) {
         {rows.map((row) => (
           <li key={row.photo.id}>
             <a href={`#/phrases/${encodeURIComponent(row.photo.id)}`}>
-              <span>{row.name}</span>
+              {session.photos && <img src={`${row.photo.url}?side=${THUMBNAIL}`} alt="" loading="lazy" />}
+              <span class="photo-name">{row.name}</span>
               <span class="soft">{row.finished ? "finished" : row.begun ? "begun" : "not begun"}</span>
             </a>
           </li>

@@ -1,6 +1,7 @@
 // Proposals of models, which are always marked as such.
 import type { Box } from "../api";
 import type { Question } from "./api";
+import type { StyledBox } from "./overlay";
 
 export function proposedBoxes({ task, proposal }: Question): Box[] {
   if (task !== "drawing" || !proposal) return [];
@@ -9,6 +10,30 @@ export function proposedBoxes({ task, proposal }: Question): Box[] {
 
 /** The label of a box that no person drew; empty for people's. */
 export const modelTag = (model: string | null | undefined) => (!model ? "" : model === "imported" ? "imported" : "model");
+
+/** The label of a box, of the parts that it has. */
+export const boxTag = (...parts: (string | false)[]) => parts.filter(Boolean).join(" · ");
+
+/** The boxes of a question that were accepted before. A box of a model is marked on every page. */
+export function acceptedBoxes({ task, boxes, box_models }: Question): StyledBox[] {
+  const isAsked = task === "coverage";
+  return boxes.map((box, place) => {
+    const model = modelTag(box_models[place]);
+    return {
+      box,
+      look: isAsked ? "asked" : "other",
+      isModel: Boolean(model),
+      tag: boxTag(isAsked && `${place + 1}`, model),
+    };
+  });
+}
+
+/** The box that is judged, if there is one. */
+export function judgedBoxes({ task, new_box, proposal }: Question): StyledBox[] {
+  if (!new_box) return [];
+  const model = task === "pair" ? "model" : modelTag(proposal?.model);
+  return [{ box: new_box, look: "asked", isModel: Boolean(model), tag: model }];
+}
 
 /** Where a model has had a hand in what is shown. */
 export function proposalLine({ task, proposal }: Question): string {

@@ -1,10 +1,12 @@
 import { useEffect, useState } from "preact/hooks";
+import type { Box } from "../api";
 import * as api from "./api";
 import { Captions } from "./captions";
 import { Frame } from "./frame";
 import { isKey, useKeys } from "./keys";
-import { Overlay } from "./overlay";
-import { describeJudgement, describeStage } from "./tasks";
+import { Overlay, type StyledBox } from "./overlay";
+import { boxTag, modelTag } from "./proposals";
+import { describeJudgement, describeStage, describeWho } from "./tasks";
 
 const DECISIONS: Record<string, string> = {
   box: "A box can be drawn",
@@ -19,6 +21,8 @@ const DECISIONS: Record<string, string> = {
   no: "No, not the same",
   good: "The box is good",
   bad: "The box is bad",
+  right: "The region is right",
+  wrong: "The region is wrong",
   "ask again": "Ask those who skipped it again",
 };
 
@@ -156,17 +160,14 @@ function Item({ item, session, onDecide, onUndo }: ItemProps) {
     api.story(item.photo.id).then(setStory, () => undefined);
   }, []);
   const chain = story?.chains.find(({ mentions }) => mentions.includes(item.mention));
-  const mentions = chain?.mentions ?? [item.mention];
+  const mentions = item.mentions.length > 1 ? item.mentions : (chain?.mentions ?? [item.mention]);
   const captions = story?.captions.filter(({ parts }) =>
     parts.some(({ mention }) => mention && mentions.includes(mention)),
   );
   return (
     <>
       <Frame photo={item.photo} hasPicture={session.photos} label="Photo">
-        <Overlay
-          photo={item.photo}
-          boxes={(chain?.boxes ?? []).map((box, place) => ({ box, look: "asked", tag: `${place + 1}` }))}
-        />
+        <Overlay photo={item.photo} boxes={item.region ? [regionOf(item.region)] : laidOut(chain?.boxes ?? [])} />
       </Frame>
       <section class="asking" aria-label="To decide">
         <p class="task-line">
@@ -186,7 +187,7 @@ function Item({ item, session, onDecide, onUndo }: ItemProps) {
             <button
               key={decision}
               class="answer"
-              disabled={decision === "all" && chain?.boxes.length === 0}
+              disabled={decision === "all" && chain?.boxes.every(({ waits }) => waits)}
               onClick={() => onDecide(decision)}
             >
               <kbd>{place + 1}</kbd>
@@ -194,17 +195,21 @@ function Item({ item, session, onDecide, onUndo }: ItemProps) {
             </button>
           ))}
         </div>
+        <p class="hint" hidden={item.region !== null}>
+          <a href={`#/gallery/${encodeURIComponent(item.photo.id)}`}>Correct it in the gallery</a>: draw, move and delete
+          boxes, split and merge phrases.
+        </p>
         {chain && (
           <details class="story" open={item.remark === null}>
             <summary>What was said ({chain.told.length})</summary>
             <ol>
               {chain.told.map((told) => (
                 <li key={told.event}>
-                  <b dir="auto">{told.who}</b> {describeJudgement(told.said)}
+                  <b dir="auto">{describeWho(told)}</b> {describeJudgement(told.said)}
                   <span class="soft"> → {describeStage(told.led_to)}</span>
                   <button
                     class="link"
-                    aria-label={`Take back: ${describeJudgement(told.said)} of ${told.who}`}
+                    aria-label={`Take back: ${describeJudgement(told.said)} of ${describeWho(told)}`}
                     onClick={() => onUndo(told.event)}
                   >
                     take back
@@ -217,6 +222,19 @@ function Item({ item, session, onDecide, onUndo }: ItemProps) {
       </section>
     </>
   );
+}
+
+const regionOf = (box: Box): StyledBox => ({ box, look: "asked", isModel: true, tag: "model" });
+
+/** The boxes of a chain; the one that waits for a judgement is in question, if there is one. */
+function laidOut(boxes: readonly api.GalleryBox[]): StyledBox[] {
+  const isOneJudged = boxes.some(({ waits }) => waits);
+  return boxes.map(({ xyxy, model, waits }, place) => ({
+    box: xyxy,
+    look: waits || !isOneJudged ? "asked" : "other",
+    isModel: Boolean(model),
+    tag: boxTag(`${place + 1}`, modelTag(model), waits && "not judged yet"),
+  }));
 }
 
 const sentence = (line: string) => (line ? line[0]!.toUpperCase() + line.slice(1) : "");

@@ -1,6 +1,6 @@
 // Texts of the tasks: question, answers and their keys.
 import type { Box } from "../api";
-import type { Qualification, Question, Task, TestState } from "./api";
+import type { HistoryEntry, Qualification, Question, Task, TestState } from "./api";
 
 export interface Choice {
   answer: string;
@@ -48,7 +48,7 @@ export const TASK_TEXTS: Record<Task, TaskText> = {
     choices: () => [
       { answer: "box", key: "1", label: "Yes, a box can be drawn" },
       { answer: "scene", key: "2", label: "It is the scene or the place" },
-      { answer: "no box", key: "3", label: "No, it is not to be seen" },
+      { answer: "no box", key: "3", label: "No box can be drawn" },
     ],
   },
   drawing: {
@@ -93,7 +93,7 @@ export const TASK_TEXTS: Record<Task, TaskText> = {
   group: {
     name: "Sort into groups",
     question: () => "Which of these phrases mean the same?",
-    hint: () => "Take a phrase, then choose the group where it belongs. Phrases of one caption are never the same.",
+    hint: () => "Phrases of one caption are never the same. The figures are the numbers of the captions.",
     choices: () => [{ answer: "grouped", key: "Enter", label: "Send these groups" }],
   },
   pair: {
@@ -155,9 +155,20 @@ const STAGES: Record<string, string> = {
 /** A judgement of the history, in the words of the pages. */
 export function describeJudgement(said: string): string {
   const [task = "", answer] = said.split(": ");
-  const names: Record<string, string> = { review: "Decision", correction: "Correction" };
+  const names: Record<string, string> = {
+    review: "Decision",
+    correction: "Correction",
+    "proposed links": "Links proposed",
+    "proposed boxes": "Boxes proposed",
+  };
   const name = task in TASK_TEXTS ? TASK_TEXTS[task as Task].name : (names[task] ?? said);
   return answer === undefined ? name : `${name}: ${LABELS[answer] ?? answer}`;
+}
+
+/** Who made a judgement: models have no names here. */
+export function describeWho({ who, said }: HistoryEntry): string {
+  if (!said.startsWith("proposed ")) return who;
+  return who.startsWith("imported ") ? "Imported data" : "Model";
 }
 
 /** Where a judgement led, in the words of the pages. */

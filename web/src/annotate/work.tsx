@@ -12,7 +12,7 @@ import { Guide } from "./guidelines";
 import { GroupSorter, groupPlaces, groupsAlone } from "./groups";
 import { isKey, useKeys } from "./keys";
 import { Overlay, type StyledBox } from "./overlay";
-import { modelTag, proposalLine, proposedBoxes } from "./proposals";
+import { acceptedBoxes, judgedBoxes, proposalLine, proposedBoxes } from "./proposals";
 import { QuestionText } from "./question_text";
 import { CANCEL, TASK_TEXTS, describeTest, stepChoices, type Choice, type Step } from "./tasks";
 
@@ -45,7 +45,7 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
   const [unsent, setUnsent] = useState(draft.comment);
   const [box, setBox] = useState<Box | null>(null);
   const [step, setStep] = useState<Step | null>(question.task === "quality" && draft.box ? "adjusted" : null);
-  const [isAllShown, setAllShown] = useState(false);
+  const [isAllShown, setAllShown] = useState<boolean | null>(null); // not measured yet
   const [accepted, setAccepted] = useState(-1);
   const [isReady, setReady] = useState(false);
   const [isSettled, setSettled] = useState(false);
@@ -58,12 +58,12 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
   const isDrawing = question.task === "drawing" || step === "adjusted";
   const choices = step ? stepChoices(step, question) : asking.choices(question);
   const proposed = proposedBoxes(question);
-  const canAnswer = isReady && isSettled && isAllShown;
+  const canAnswer = isReady && isSettled && isAllShown === true;
 
   // All phrases must have been on the screen: a very long list of them has to be scrolled.
   const lookAtEnd = () => {
     const { scrollTop = 0, clientHeight = 0, scrollHeight = 0 } = asked.current ?? {};
-    if (scrollTop + clientHeight >= scrollHeight - 2) setAllShown(true);
+    setAllShown((was) => was || scrollTop + clientHeight >= scrollHeight - 2);
   };
   useEffect(() => {
     const watched = new ResizeObserver(lookAtEnd);
@@ -187,15 +187,6 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
           <h1 ref={heading} tabIndex={-1}>
             <QuestionText question={question} />
           </h1>
-        </div>
-        <div class="asking-top">
-          <p class="hint">{asking.hint(question)}</p>
-          <Captions
-            captions={question.captions}
-            mentions={question.mentions.map(({ id }) => id)}
-            isOneColour={question.task !== "link"}
-            places={question.task === "group" ? groupPlaces(question, groups) : undefined}
-          />
           {question.task === "group" && <GroupSorter question={question} groups={groups} onGroups={setGroups} />}
           {question.proposal && (
             <p class="suggestion">
@@ -207,17 +198,38 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
               )}
             </p>
           )}
+          {isAllShown === false && (
+            <button class="more-below" onClick={() => asked.current?.scrollTo({ top: asked.current.scrollHeight })}>
+              More below ↓
+            </button>
+          )}
+        </div>
+        <div class="asking-top">
+          <p class="hint">{asking.hint(question)}</p>
+          <Captions
+            captions={question.captions}
+            mentions={question.mentions.map(({ id }) => id)}
+            isOneColour={question.task !== "link"}
+            places={question.task === "group" ? groupPlaces(question, groups) : undefined}
+          />
           {isDrawing && (
             <p class="hint drawing-hint">
               {box ? (
-                <>Drag its sides and corners, or use the arrow keys; with Shift they resize it.</>
+                <>
+                  Drag its sides and corners
+                  <span class="by-keys">, or use the arrow keys; with Shift they resize it</span>.
+                </>
               ) : (
                 <>
                   Drag over the photo, or{" "}
                   <button class="link" onClick={begin}>
                     begin in the middle
-                  </button>{" "}
-                  <kbd>B</kbd> and use the arrow keys.
+                  </button>
+                  <span class="by-keys">
+                    {" "}
+                    <kbd>B</kbd> and use the arrow keys
+                  </span>
+                  .
                 </>
               )}
             </p>
@@ -307,7 +319,7 @@ function Tools({ canUndo, isGuideOpen, onUndo, onSkip, onOpen, onGuide }: ToolsP
       <button class="quiet" aria-pressed={isGuideOpen} onClick={onGuide}>
         <kbd>G</kbd> Guidelines
       </button>
-      <button class="quiet" onClick={() => onOpen("help")}>
+      <button class="quiet by-keys" onClick={() => onOpen("help")}>
         <kbd>?</kbd> Keys
       </button>
     </div>
@@ -316,19 +328,9 @@ function Tools({ canUndo, isGuideOpen, onUndo, onSkip, onOpen, onGuide }: ToolsP
 
 /** The boxes that are looked at, not drawn. */
 function laidOut(question: api.Question, proposed: readonly Box[], step: Step | null): StyledBox[] {
-  const { task, boxes, box_models, new_box, proposal } = question;
-  const isAsked = task === "coverage";
-  const accepted = boxes.map((box, place): StyledBox => {
-    const model = modelTag(box_models[place]);
-    const tag = [isAsked ? `${place + 1}` : "", model].filter(Boolean).join(" · ");
-    return { box, look: isAsked ? "asked" : "other", isModel: Boolean(model), tag };
-  });
-  const judged: StyledBox[] =
-    new_box && step !== "adjusted"
-      ? [{ box: new_box, look: "asked", isModel: Boolean(proposal?.model), tag: modelTag(proposal?.model) }]
-      : [];
+  const judged = step === "adjusted" ? [] : judgedBoxes(question);
   const suggested = proposed.map((box): StyledBox => ({ box, look: "asked", isModel: true, tag: "model" }));
-  return [...accepted, ...judged, ...suggested];
+  return [...acceptedBoxes(question), ...judged, ...suggested];
 }
 
 const middleOf = ({ width, height }: api.PhotoRef): Box => [0.3 * width, 0.3 * height, 0.7 * width, 0.7 * height];

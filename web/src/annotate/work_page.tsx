@@ -4,6 +4,7 @@ import * as api from "./api";
 import { WorkQueue } from "./work_queue";
 import { LessonView } from "./lesson";
 import { Levels } from "./own_work";
+import { StayChoice } from "./stay";
 import { TASK_TEXTS, describeLevelChange } from "./tasks";
 import { Work } from "./work";
 
@@ -108,6 +109,7 @@ export function WorkPage({ session, worker, guidelines, onSignedOut, onGuideline
           taught={now.taught}
           hasPicture={session.photos}
           guideline={guidelines?.[now.taught.question.task] ?? null}
+          isGuideOpen={isGuideOpen}
           onProceed={() => now.proceed()}
         />
       ) : current ? (
@@ -160,11 +162,7 @@ function Progress({ me, answered, unsent, stay, onStay }: ProgressProps) {
       </span>
       <label class="stay">
         <span class="unseen">Next questions</span>
-        <select value={stay} onChange={(event) => onStay(event.currentTarget.value as api.Stay)}>
-          <option value="">As they come</option>
-          <option value="photo">Stay with a photo</option>
-          <option value="task">Stay with a kind of question</option>
-        </select>
+        <StayChoice stay={stay} onStay={onStay} />
       </label>
       <span class="progress-share">
         <span class="meter" aria-hidden="true">

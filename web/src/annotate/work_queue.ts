@@ -3,6 +3,7 @@
 import * as api from "./api";
 import { Outbox, type PendingRequest } from "./outbox";
 import { loadPicture } from "./pictures";
+import { keepStay, readStay } from "./stay";
 
 const AHEAD = 1;
 const ASK_AGAIN_MS = 15_000;
@@ -141,11 +142,7 @@ export class WorkQueue {
   /** Choose what to stay with; questions that are loaded already come first. */
   stayWith(what: api.Stay) {
     this.stay = what;
-    try {
-      localStorage.setItem(STAY_KEY, what);
-    } catch {
-      // Nothing is kept here.
-    }
+    keepStay(what);
     this.#changed();
   }
 
@@ -303,17 +300,6 @@ export class WorkQueue {
     const wait = RETRY_MS[Math.min(this.#failures, RETRY_MS.length - 1)]!;
     this.#failures += 1;
     return Math.max(wait, error instanceof api.RequestError ? error.retryAfterMs : 0);
-  }
-}
-
-const STAY_KEY = "deixis-stay";
-
-function readStay(): api.Stay {
-  try {
-    const kept = localStorage.getItem(STAY_KEY);
-    return kept === "photo" || kept === "task" ? kept : "";
-  } catch {
-    return "";
   }
 }
 

@@ -177,6 +177,8 @@ class ReviewInfo(BaseModel):
     event: int
     holds_up: bool
     decisions: list[str]
+    mentions: list[str] = Field(description="All that an open question is about; empty for other cases.")
+    region: XYXY | None = Field(description="Of a phrase–region pair.")
 
 
 class ReviewResponse(BaseModel):

@@ -12,7 +12,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from deixis.data.readers import coco, flickr, iapr, jsonl, karpathy, label_studio, odvg, regions, results, table
+from deixis.data.readers import (
+    coco,
+    flickr,
+    iapr,
+    jsonl,
+    karpathy,
+    label_studio,
+    odvg,
+    parquet,
+    regions,
+    results,
+    table,
+)
 from deixis.data.readers.content import Content
 from deixis.data.readers.names import Source, quote_text
 from deixis.errors import DatasetError
@@ -36,6 +48,7 @@ class Format(Protocol):
 
 
 FORMATS: tuple[Format, ...] = (
+    parquet,
     iapr,
     flickr,
     karpathy,

@@ -12,7 +12,10 @@ XYXY = tuple[float, float, float, float]
 
 @dataclass(slots=True)
 class GroundedPhrase:
-    """A phrase of a caption with its boxes; `chain` is its name in the file, if it has one."""
+    """A phrase of a caption with its boxes; `chain` is its name in the file, if it has one.
+
+    `is_scene` and `has_no_box` are true of the whole chain.
+    """
 
     caption: int
     start: int
@@ -20,6 +23,8 @@ class GroundedPhrase:
     boxes: tuple[XYXY, ...] = ()
     types: tuple[str, ...] = ()
     chain: str | None = None
+    is_scene: bool = False
+    has_no_box: bool = False
 
 
 @dataclass(slots=True)
@@ -51,9 +56,14 @@ class GroundedPhoto:
         ]
         with_boxes = {chain for names in boxes.values() for chain in names}
         names = dict.fromkeys(chain for chain in chains if chain is not None)
+        scenes = {chain for phrase, chain in zip(phrases, chains, strict=True) if phrase.is_scene}
+        without = {chain for phrase, chain in zip(phrases, chains, strict=True) if phrase.has_no_box}
         return (
             tuple(captions),
-            tuple(Chain(name, annotated=name in with_boxes) for name in names),
+            tuple(
+                Chain(name, name in scenes, name in without, annotated=name in with_boxes | scenes | without)
+                for name in names
+            ),
             tuple(Box(box, tuple(named), self.labels.get(box)) for box, named in boxes.items()),
         )
 

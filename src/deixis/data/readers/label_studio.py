@@ -1,9 +1,9 @@
 """Label Studio's JSON export: tasks with an image, a text with a caption per line, rectangles and labelled spans.
 
 The newest annotation that was not cancelled is read, or else the first prediction of a task. Notes such as "chain 7",
-which `deixis.data.writers.label_studio` writes, name chains; otherwise relations connect spans with rectangles, and
-spans with the same rectangles are one chain (`GroundedPhoto`). Rotated rectangles and other regions are refused,
-because they would be lost.
+"scene" and "no box", which `deixis.data.writers.label_studio` writes, describe chains; otherwise relations connect
+spans with rectangles, and spans with the same rectangles are one chain (`GroundedPhoto`). Rotated rectangles and other
+regions are refused, because they would be lost.
 """
 
 from __future__ import annotations
@@ -117,11 +117,16 @@ def _add_box(regions: _Regions, region: Value) -> None:
     regions.chains[name] = _chains(region)
 
 
-def _chains(region: Value) -> tuple[str, ...]:
-    """Return the chains that the note of a region names."""
+def _note(region: Value) -> list[str]:
+    """Return the lines of the note of a region."""
     meta = region.get("meta")
     lines = meta.items_at("text") if meta is not None and isinstance(meta.value, dict) else []
-    return tuple(found[1] for line in lines if (found := _CHAIN.fullmatch(line.text())))
+    return [line.text() for line in lines]
+
+
+def _chains(region: Value) -> tuple[str, ...]:
+    """Return the chains that the note of a region names."""
+    return tuple(found[1] for line in _note(region) if (found := _CHAIN.fullmatch(line)))
 
 
 def _ground(text: str, regions: _Regions) -> GroundedPhoto:
@@ -145,5 +150,6 @@ def _ground(text: str, regions: _Regions) -> GroundedPhoto:
         types = tuple(label.text() for label in value.items_at("labels"))
         boxes = tuple(dict.fromkeys(regions.boxes[box] for box in shown))
         place = start - starts[caption], end - starts[caption]
-        photo.phrases.append(GroundedPhrase(caption, *place, boxes, types, chain))
+        note = _note(region)
+        photo.phrases.append(GroundedPhrase(caption, *place, boxes, types, chain, "scene" in note, "no box" in note))
     return photo

@@ -1,12 +1,12 @@
 """Label Studio: ``tasks.json`` to import, ``config.xml`` with the labelling interface, and a ``README.md``.
 
 Each photo is a task. Its captions are one text with a line each. Boxes are rectangles, mentions are labelled spans of
-the text, and a relation connects each mention with each of its boxes. The note of a region names its chains. Offsets
-are in code points, as in deixis.
+the text, and a relation connects each mention with each of its boxes. The note of a region names its chains, and for a
+mention says whether its chain is a scene or has no box. Offsets are in code points, as in deixis.
 
 Boxes are clipped to the photo. Mentions without a type are labelled "other". Not written: boxes of photos of unknown
-size (the format needs percentages), trees, line breaks in captions, whether a caption is a region phrase or about
-another photo, and flags of chains without boxes.
+size (the format needs percentages), trees, line breaks in captions, and whether a caption is a region phrase or about
+another photo.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ from deixis.data.writers.common import (
     json_list,
     write_text,
 )
+
+SCENE, NO_BOX = "scene", "no box"
+"""Lines of a mention's note."""
 
 _SHOWN_BY = "shown by"
 # Distinct on photos and behind black text.
@@ -107,6 +110,10 @@ def _boxes(photo: Photo) -> list[Region]:
 
 def _mentions(photo: Photo) -> list[Region]:
     regions: list[Region] = []
+    flags: dict[str | None, tuple[str, ...]] = {
+        chain.id: tuple(flag for flag, is_set in ((SCENE, chain.scene), (NO_BOX, chain.no_box)) if is_set)
+        for chain in photo.chains
+    }
     text, line_start = _text(photo), 0
     for caption in photo.captions:
         for mention in caption.mentions:
@@ -124,14 +131,14 @@ def _mentions(photo: Photo) -> list[Region]:
                         "labels": list(dict.fromkeys(map(_label, mention.types))) or [OTHER_TYPE],
                     },
                 }
-                | _note(() if mention.chain is None else (mention.chain,))
+                | _note(() if mention.chain is None else (mention.chain,), flags.get(mention.chain, ()))
             )
         line_start += len(caption.text) + 1
     return regions
 
 
-def _note(chains: tuple[str, ...]) -> dict[str, Any]:
-    return {"meta": {"text": [f"chain {chain}" for chain in chains]}} if chains else {}
+def _note(chains: tuple[str, ...], flags: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {"meta": {"text": [*(f"chain {chain}" for chain in chains), *flags]}} if chains else {}
 
 
 def _relations(photo: Photo) -> Iterator[Region]:
@@ -195,5 +202,6 @@ _README = """# Photos, captions and boxes for Label Studio
 5. Import `tasks.json`.
 
 Each task is a photo. Its captions are one text, one per line. A relation connects a mention with each of its boxes. The
-note of a mention or a box names its chains: mentions of the same entity have the same chain.
+note of a mention or a box names its chains: mentions of the same entity have the same chain. The note also says if an
+entity is a scene, or has no box.
 """

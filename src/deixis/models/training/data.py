@@ -184,7 +184,7 @@ def training_photos(dataset: Dataset, split: str, *, boxes: bool = False) -> Pho
         hint = (
             f"it has: {known}; choose one with --set train_split=NAME"
             if known
-            else "it has no splits; import it with --split train=FILE, or with a column or key 'split'"
+            else f"it has no splits; draw some with: deixis data split {dataset.path} --draw dev=N --rest train --out …"
         )
         raise DatasetError(f"{dataset.path}: no split {split!r} to train on; {hint}")
     return dataset.split(split)

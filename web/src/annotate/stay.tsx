@@ -1,0 +1,31 @@
+// What somebody stays with from question to question: it is kept in the browser.
+import type * as api from "./api";
+
+const KEY = "deixis-stay";
+
+export function readStay(): api.Stay {
+  try {
+    const kept = localStorage.getItem(KEY);
+    return kept === "photo" || kept === "task" ? kept : "";
+  } catch {
+    return "";
+  }
+}
+
+export function keepStay(what: api.Stay) {
+  try {
+    localStorage.setItem(KEY, what);
+  } catch {
+    // Nothing is kept here.
+  }
+}
+
+export function StayChoice({ stay, onStay }: { stay: api.Stay; onStay: (what: api.Stay) => void }) {
+  return (
+    <select value={stay} onChange={(event) => onStay(event.currentTarget.value as api.Stay)}>
+      <option value="">As they come</option>
+      <option value="photo">Stay with a photo</option>
+      <option value="task">Stay with a kind of question</option>
+    </select>
+  );
+}
