@@ -50,7 +50,7 @@ class ServerLimits:
     upload_bytes: int = 32 * 2**20
     upload_pixels: int = 50_000_000
     search_threads: int = 4 if _CORES > 2 else 2  # more would only compete with the event loop
-    search_queue: int = 14
+    search_queue: int = 24
     search_wait_s: float = 0.25
     picture_threads: int = 4
     picture_wait_s: float = 2.0
