@@ -21,7 +21,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -105,19 +105,33 @@ def stages_of_fast_encoder(paths: Paths) -> list[Stage]:
     ]
 
 
+def mirror_stage(paths: Paths) -> tuple[Stage, Paths]:
+    """A data set with mirrored training photos as well, and the paths with it."""
+    data = paths.out / "mirrored.data"
+    return Stage("mirror", [script("mirror_data"), paths.data, data], "flags"), replace(paths, data=data)
+
+
 def stages_of_grounder(paths: Paths) -> list[Stage]:
-    """One run on the features of the shipped encoder."""
-    return [train_stage("grounder", paths, "grounder", "deixis/grounder", paths.out / "run")]
+    """One run on the features of the shipped encoder, with mirrored photos."""
+    mirror, mirrored = mirror_stage(paths)
+    return [mirror, train_stage("grounder", mirrored, "grounder", "deixis/grounder", paths.out / "run")]
 
 
 def stages_of_m_rnn(paths: Paths) -> list[Stage]:
-    """Likelihood training, self-critical training with CIDEr-D, and the confidence. Seed 1 was the better of two."""
-    seed, begin = ("--set", "seed=1"), ("--set", f"init_from={paths.out / 'words'}")
-    words = train_stage("words", paths, "m-rnn", "deixis/captioner", paths.out / "words", *seed)
-    rewarded = train_stage("rewarded", paths, "m-rnn", "deixis/captioner-cider", paths.out / "run", *seed, *begin)
+    """With mirrored photos: likelihood training, self-critical training with CIDEr-D, twice; then the confidence."""
+    mirror, mirrored = mirror_stage(paths)
+    stages, begin = [mirror], list[str]()
+    for name, preset, seed in (
+        ("words", "captioner", 1),
+        ("rewarded", "captioner-cider", 1),
+        ("run", "captioner-cider-2", 2),
+    ):
+        run, changes = paths.out / name, ("--set", f"seed={seed}", *begin)
+        stages.append(train_stage(name, mirrored, "m-rnn", f"deixis/{preset}", run, *changes))
+        begin = ["--set", f"init_from={run}"]
     splits = [part for split in dev_splits(paths.data) for part in ("--split", split)]
     command: Command = ["-m", "deixis", "calibrate", paths.data, *paths.also, *splits, "--captions", paths.out / "run"]
-    return [words, rewarded, Stage("confidence", command, "flags")]
+    return [*stages, Stage("confidence", command, "flags")]
 
 
 def stages_of_hm_lstm(paths: Paths) -> list[Stage]:

@@ -34,6 +34,7 @@ SMALL = {
     "grounder": ["epochs=1"],
     "words": ["epochs=1"],
     "rewarded": ["epochs=1"],
+    "run": ["epochs=1"],
     "hm-lstm": ["epochs=1", "rounds=1", "round_epochs=1", "hidden_size=32", "min_count=1"],
     "describer": ["components=8"],
 }
@@ -117,7 +118,7 @@ def test_the_grounder_can_be_trained_again(data: Path, tmp_path: Path) -> None:
 
 def test_the_captioner_can_be_trained_again(tmp_path: Path) -> None:
     data = make_data(tmp_path, 50, {"train": 0.3, "dev": 0.7})  # a calibration needs 30 photos
-    done = retrain("m-rnn", data, tmp_path / "out", "words", "rewarded")
+    done = retrain("m-rnn", data, tmp_path / "out", "words", "rewarded", "run")
     assert done.returncode == 0, done.stderr
     captioner = load_captioner(tmp_path / "out" / "run")
     assert captioner.model.vocabulary
