@@ -10,6 +10,7 @@ import pillow_heif
 import pytest
 from PIL import Image
 
+from deixis.data import images
 from deixis.errors import DeixisError, PhotoError
 from deixis.search.index.photo_files import (
     ExifInfo,
@@ -153,6 +154,7 @@ def test_exif_is_read_from_other_formats(ending: str, tmp_path: Path) -> None:
 
 def test_exif_is_read_from_tiff(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(Image.OPEN, "HEIF", raising=False)  # as if no photo had been opened yet
+    images._register_heif.cache_clear()
     photo(tmp_path / "a.tif", 1, camera="Canon EOS 5D")  # Pillow does not write the date into a TIFF
     assert read_exif(tmp_path / "a.tif").camera == "Canon EOS 5D"
 
