@@ -229,7 +229,8 @@ class Speaker(nn.Module):
 
     def say(self, words: Tensor, rows: Tensor) -> Tensor:
         states = self.back(self.next(words).tanh())[:, None] + self.odd(rows)[:, None]
-        return states @ self.words.weight[:-1].T
+        scores: Tensor = states @ self.words.weight[:-1].T
+        return scores
 
     def functions(self) -> list[Function]:
         words, rows = Array("n", 128), Array("n", 100)

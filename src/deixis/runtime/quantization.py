@@ -297,7 +297,7 @@ def multiply_blocks(model: onnx.ModelProto, names: Collection[str]) -> None:
             ]
         has_bias = node.op_type == "Gemm" and len(node.input) == 3
         multiplied = f"{result}:product" if has_bias else result
-        attributes = {"K": columns, "N": rows, "bits": 8, "block_size": _BLOCK, "accuracy_level": 4}
+        attributes: dict[str, Any] = {"K": columns, "N": rows, "bits": 8, "block_size": _BLOCK, "accuracy_level": 4}
         inputs = [node.input[0], blocks, f"{blocks}:scales"]
         nodes.append(helper.make_node("MatMulNBits", inputs, [multiplied], domain=_MICROSOFT, **attributes))
         if has_bias:
