@@ -1,6 +1,7 @@
 """Copy a trained model, or the trained encoder or proposal head, into the package, in half precision or as int8.
 
-python scripts/ship_model.py FOLDER NAME [--int8] [--summary TEXT] [--trained-on TEXT] [--licence TEXT] [--scores K=V …]
+python scripts/ship_model.py FOLDER NAME [--int8 [--products]] [--summary TEXT] [--trained-on TEXT] [--licence TEXT]
+                             [--scores K=V …]
 
 FOLDER is a directory from ``deixis train`` or, for NAME encoder or head, from ``scripts/retrain.py encoder``. If it is
 that of the shipped model, its graphs are exported again and everything else stays the same. The
@@ -42,7 +43,14 @@ VISION_PARTS = ("encoder", "fast", "head")
 DESCRIBED = ("summary", "trained_on", "licence", "scores")
 
 
-def ship(pipeline: Pipeline, folder: Path, *, int8: bool = False, description: Mapping[str, Any] | None = None) -> None:
+def ship(
+    pipeline: Pipeline,
+    folder: Path,
+    *,
+    int8: bool = False,
+    products: bool = False,
+    description: Mapping[str, Any] | None = None,
+) -> None:
     """Write weights and configuration of a model to a directory; parts of the description replace those there."""
     described: dict[str, Any] = {}
     if (folder / CONFIG).is_file():
@@ -52,7 +60,7 @@ def ship(pipeline: Pipeline, folder: Path, *, int8: bool = False, description: M
     pipeline.provenance = replace(pipeline.provenance, **described)
     artifact = pipeline.to_artifact(half=True)
     with tempfile.TemporaryDirectory() as made:
-        write_into(Path(made), quantize_weights(artifact) if int8 else artifact)
+        write_into(Path(made), quantize_weights(artifact, products=products) if int8 else artifact)
         _copy(Path(made), folder)
     if pipeline.card and not (folder / CARD).is_file():
         (folder / CARD).write_text(pipeline.card, encoding="utf-8")
@@ -74,13 +82,17 @@ def export_again(folder: Path) -> None:
     import onnx
 
     from deixis.runtime.export import export_functions
-    from deixis.runtime.quantization import multiply_by_scales
+    from deixis.runtime.quantization import has_block_products, use_integers
 
     graphs = export_functions(load(folder).model.functions.module)
     artifact = read_artifact(folder, keep_half=True)
     quantized = [name for name, tensor in TensorFile(artifact.files[WEIGHTS]).layout.items() if tensor.dtype == "I8"]
     if quantized:
-        graphs = {name: multiply_by_scales(onnx.load_from_string(graph), quantized) for name, graph in graphs.items()}
+        products = any(has_block_products(onnx.load_from_string(graph)) for graph in artifact.graphs.values())
+        graphs = {
+            name: use_integers(onnx.load_from_string(graph), quantized, products=products)
+            for name, graph in graphs.items()
+        }
     with tempfile.TemporaryDirectory() as made:
         write_into(Path(made), replace(artifact, graphs=graphs))
         _copy(Path(made), folder)
@@ -101,10 +113,13 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("name")
     parser.add_argument("--int8", action="store_true", help="store weight matrices as int8, with a scale for each row")
+    parser.add_argument("--products", action="store_true", help="also multiply by the int8 matrices; takes --int8")
     for name in DESCRIBED[:-1]:
         parser.add_argument(f"--{name.replace('_', '-')}")
     parser.add_argument("--scores", nargs="+", metavar="K=V", help='such as: "of=retrieval, Flickr8k dev" i2t_r1=50.8')
     chosen = parser.parse_args()
+    if chosen.products and not chosen.int8:
+        parser.error("--products takes --int8")
     if chosen.name in VISION_PARTS:
         # With its own graphs: those of an int8 network cannot be exported again.
         ship_part(read_artifact(chosen.model, keep_half=True), VISION / chosen.name)
@@ -122,7 +137,7 @@ def main() -> None:
     if not (folder / CONFIG).is_file() and (missing := [name for name in DESCRIBED if name not in given]):
         options = ", ".join(f"--{name.replace('_', '-')}" for name in missing)
         raise SystemExit(f"{chosen.name}: a new model needs a description; add {options}")
-    ship(pipeline, folder, int8=chosen.int8, description=given)
+    ship(pipeline, folder, int8=chosen.int8, products=chosen.products, description=given)
     print(f"{folder}: {sum(file.stat().st_size for file in folder.rglob('*') if file.is_file()) / 1e6:.2f} MB")
 
 

@@ -6,10 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 import torch
 from torch import Tensor, nn
 
+from deixis.errors import DeixisError
 from deixis.runtime import Array, Function, Functions
 from deixis.runtime.attention import attention
 from deixis.runtime.quantization import quantize_products, quantize_rows, quantize_weights
@@ -207,3 +210,108 @@ def test_scales_make_the_error_small() -> None:
     error = ((codes * scales[:, None] - rows) ** 2).mean()
     plain = np.abs(rows).max(axis=1, keepdims=True) / 7
     assert error < 0.9 * ((np.round(rows / plain) * plain - rows) ** 2).mean()  # outliers are clipped
+
+
+class Speaker(nn.Module):
+    """Words that are read and, less the last of them, compared with; products with and without a bias."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.words = nn.Embedding(50, 128)
+        self.next = nn.Linear(128, 192)
+        self.back = nn.Linear(192, 128, bias=False)
+        self.odd = nn.Linear(100, 128)
+
+    def look_up(self, ids: Tensor) -> Tensor:
+        found: Tensor = self.words(ids)
+        return found
+
+    def say(self, words: Tensor, rows: Tensor) -> Tensor:
+        states = self.back(self.next(words).tanh())[:, None] + self.odd(rows)[:, None]
+        scores: Tensor = states @ self.words.weight[:-1].T
+        return scores
+
+    def functions(self) -> list[Function]:
+        words, rows = Array("n", 128), Array("n", 100)
+        return [
+            Function("look_up", {"ids": Array("n", dtype="int64")}, {"words": words}),
+            Function("say", {"words": words, "rows": rows}, {"scores": Array("n", 1, 49)}),
+        ]
+
+
+def make_speaker(folder: Path, *, products: bool | None) -> Functions:
+    artifact = Functions(Speaker()).to_artifact("speaker", {})
+    write_artifact(folder, artifact if products is None else quantize_weights(artifact, products=products), half=True)
+    return Functions(artifact=read_artifact(folder), make_module=Speaker)
+
+
+@pytest.fixture
+def spoken() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((24, 128), np.float32), rng.standard_normal((24, 100), np.float32)
+
+
+def test_block_products_are_nearly_those_of_single_precision(
+    tmp_path: Path, spoken: tuple[np.ndarray, np.ndarray]
+) -> None:
+    plain, blocks = (make_speaker(tmp_path / str(products), products=products) for products in (None, True))
+    one, other = plain("say", *spoken)[0], blocks("say", *spoken)[0]
+    assert 0 < np.linalg.norm(one - other) < 0.02 * np.linalg.norm(one)
+    ids = np.array([3, 49, 3])
+    one, other = plain("look_up", ids)[0], blocks("look_up", ids)[0]
+    assert 0 < np.linalg.norm(one - other) < 0.02 * np.linalg.norm(one)
+
+
+def test_a_block_product_of_a_row_does_not_depend_on_the_others(
+    tmp_path: Path, spoken: tuple[np.ndarray, np.ndarray]
+) -> None:
+    blocks = make_speaker(tmp_path / "blocks", products=True)
+    words, rows = spoken
+    words[1:] *= 100
+    among = blocks("say", words, rows)[0]
+    for count in (1, 2, 5):
+        alone = blocks("say", words[:count], rows[:count])[0]
+        np.testing.assert_allclose(alone, among[:count], rtol=1e-4, atol=1e-4)
+
+
+def test_block_products_read_the_stored_rows_which_are_not_converted_to_single_precision(tmp_path: Path) -> None:
+    make_speaker(tmp_path / "blocks", products=True)
+    layout = TensorFile(CheckedFile(tmp_path / "blocks" / WEIGHTS, None)).layout
+    assert {name for name, tensor in layout.items() if tensor.dtype == "I8"} == {
+        "words.weight", "next.weight", "back.weight", "odd.weight",
+    }  # fmt: skip
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "opened.onnx")
+    onnxruntime.InferenceSession(str(tmp_path / "blocks" / "say.onnx"), options, providers=["CPUExecutionProvider"])
+    opened = onnx.load(tmp_path / "opened.onnx").graph
+    constants = {each.name: each for each in opened.initializer}
+    factors = [constants[node.input[1]] for node in opened.node if node.op_type == "MatMulNBits"]
+    assert sorted(list(each.dims) for each in factors) == [[49, 2, 64], [128, 3, 64], [192, 2, 64]]
+    single = [each for each in constants.values() if each.data_type == onnx.TensorProto.FLOAT and len(each.dims) == 2]
+    assert [sorted(each.dims) for each in single if min(each.dims) > 3] == [[100, 128]]  # rows of no whole blocks
+
+
+def test_torch_computes_with_the_weights_of_block_products(
+    tmp_path: Path, spoken: tuple[np.ndarray, np.ndarray]
+) -> None:
+    blocks = make_speaker(tmp_path / "blocks", products=True)
+    computed = blocks("say", *spoken)[0]
+    _ = blocks.module
+    by_module = blocks("say", *spoken)[0]
+    assert 0 < np.linalg.norm(computed - by_module) < 0.02 * np.linalg.norm(by_module)
+
+
+def test_a_model_with_block_products_is_saved_again_unchanged(tmp_path: Path) -> None:
+    again = replace(make_speaker(tmp_path / "a", products=True).to_artifact("speaker", {}), half=True)
+    write_artifact(tmp_path / "b", quantize_weights(again, products=True))
+    for file in (WEIGHTS, "say.onnx", "look_up.onnx"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes(), file
+
+
+def test_an_operator_of_another_domain_is_refused(tmp_path: Path, spoken: tuple[np.ndarray, np.ndarray]) -> None:
+    artifact = quantize_weights(Functions(Speaker()).to_artifact("speaker", {}), products=True)
+    changed = {name: graph.replace(b"com.microsoft", b"com.elsewhere") for name, graph in artifact.graphs.items()}
+    write_artifact(tmp_path / "other", replace(artifact, graphs=changed))
+    with pytest.raises(DeixisError, match=r"operators of 'com\.elsewhere'"):
+        Functions(artifact=read_artifact(tmp_path / "other"), make_module=Speaker)("say", *spoken)

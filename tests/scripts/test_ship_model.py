@@ -104,3 +104,17 @@ def test_graphs_are_exported_again_and_quantised_weights_stay_as_they_are(
     assert (folder / "embed_text.onnx").stat().st_mtime > 0
     assert (folder / WEIGHTS).read_bytes() == weights
     np.testing.assert_allclose(deixis.load(folder).encode_sentences(TEXTS), before, atol=1e-5)
+
+
+def test_products_with_int8_weights_stay_when_graphs_are_exported_again(
+    model: HMLSTMPipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = ship(tmp_path, monkeypatch, "--int8", "--products", *DESCRIPTION)
+    files = [WEIGHTS, *(file.name for file in folder.glob("*.onnx"))]
+    before = {name: (folder / name).read_bytes() for name in files}
+    assert any(b"MatMulNBits" in content for content in before.values())
+    monkeypatch.setattr(sys, "argv", ["ship_model.py", str(folder), "hm-lstm"])
+    ship_model.main()
+    assert {name: (folder / name).read_bytes() for name in files} == before
+    exact, found = model.encode_sentences(TEXTS), deixis.load(folder).encode_sentences(TEXTS)
+    assert np.all((exact * found).sum(axis=1) > 0.999)

@@ -1,12 +1,13 @@
 """Weights stored as int8, with a scale for each row.
 
-`quantize_weights` makes files smaller: networks compute with these weights in single precision. `quantize_products`
-makes matrix products faster: they compute with int8.
+`quantize_weights` makes files smaller: networks compute with these weights in single precision or, for fast products of
+few rows, with the int8 weights. `quantize_products` makes products of many rows faster, but the result of a row then
+depends on the other rows of a call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,11 +27,16 @@ MIN_ROW = 64
 _MIN_PRODUCT = 2**14
 """Products with smaller matrices are not faster."""
 
+_BLOCK = 64
+"""Numbers of a row that are rounded with one scale before they are multiplied by int8 weights. ONNX Runtime adds up
+blocks of up to 64 in the same order for one row and for many; for larger blocks, the last bits differ."""
+
+_MICROSOFT = "com.microsoft"
 _LARGEST = 127
 _SHARES = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75)
 
 
-def quantize_weights(artifact: Artifact, names: Collection[str] | None = None) -> Artifact:
+def quantize_weights(artifact: Artifact, names: Collection[str] | None = None, *, products: bool = False) -> Artifact:
     """Store weight matrices of a network as int8, with a scale for each row, a quarter of single precision.
 
     Graphs multiply by the scales. ONNX Runtime does so once, when it opens a graph, so speed and memory do not change.
@@ -40,13 +46,20 @@ def quantize_weights(artifact: Artifact, names: Collection[str] | None = None) -
     artifact
         A saved network.
     names
-        The matrices. By default all but tables of which a graph gathers rows, and matrices of short rows.
+        The matrices. By default all but matrices of short rows and tables of which a graph gathers rows; those that
+        are also the matrix of a product are quantised with `products`.
+    products
+        Multiply by the int8 matrices; see `multiply_blocks`.
     """
     models = _models(artifact)
     if any(tensor.name.endswith(SCALE) for model in models.values() for tensor in model.graph.initializer):
         return artifact  # quantised already
     if names is None:
         kept = {name for model in models.values() for name in _read_otherwise(model)}
+        gathered = {name for model in models.values() for name in _gathered(model)}
+        if products:
+            gathered -= {each.weight for model in models.values() for each in _products(model, sliced=True)}
+        kept |= gathered
         names = {
             name
             for name, array in artifact.arrays.items()
@@ -55,8 +68,15 @@ def quantize_weights(artifact: Artifact, names: Collection[str] | None = None) -
     return replace(
         artifact,
         arrays=_quantized(artifact.arrays, names, _LARGEST),
-        graphs={name: multiply_by_scales(model, names) for name, model in models.items()},
+        graphs={name: use_integers(model, names, products=products) for name, model in models.items()},
     )
+
+
+def use_integers(model: onnx.ModelProto, names: Collection[str], *, products: bool) -> bytes:
+    """Return a graph that reads int8 weights and their scales, in place of weights in single or half precision."""
+    if products:
+        multiply_blocks(model, names)
+    return multiply_by_scales(model, names)
 
 
 def quantize_products(artifact: Artifact, *, largest: int = _LARGEST, exclude: Iterable[str] = ()) -> Artifact:
@@ -152,7 +172,7 @@ def _add_scales(model: onnx.ModelProto, names: Collection[str]) -> None:
 def _moved_weights(model: onnx.ModelProto) -> Callable[[str], list[str]]:
     """Return a function from a name to the weights whose rows it has, and to no weights for anything else.
 
-    Rows are moved by a concatenation, and by a selection whose indices are constant.
+    Rows are moved by a concatenation, and by a selection.
     """
     maker = {name: node for node in model.graph.node for name in node.output}
     constants = {each.name for each in model.graph.initializer}
@@ -161,7 +181,7 @@ def _moved_weights(model: onnx.ModelProto) -> Callable[[str], list[str]]:
         if name in constants:
             return [name]
         node = maker.get(name)
-        if node is not None and node.op_type == "Gather" and node.input[1] in constants:
+        if node is not None and node.op_type == "Gather" and not any(each.i for each in node.attribute):
             return weights_of(node.input[0])
         if node is not None and node.op_type == "Concat":
             parts = [weights_of(part) for part in node.input]
@@ -181,6 +201,14 @@ def _read_otherwise(model: onnx.ModelProto) -> set[str]:
         if node.op_type != "Cast" and not moves:
             found |= {weight for name in node.input for weight in weights_of(name)}
     return found & weights
+
+
+def _gathered(model: onnx.ModelProto) -> set[str]:
+    """Weights of which rows are selected that an input names."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    return {
+        node.input[0] for node in model.graph.node if node.op_type == "Gather" and node.input[1] not in weights
+    } & weights
 
 
 def multiply_by_scales(model: onnx.ModelProto, names: Collection[str]) -> bytes:
@@ -223,6 +251,104 @@ def multiply_by_scales(model: onnx.ModelProto, names: Collection[str]) -> bytes:
     return bytes(model.SerializeToString())
 
 
+def multiply_blocks(model: onnx.ModelProto, names: Collection[str]) -> None:
+    """Multiply by int8 weights with MatMulNBits: a product of one row reads a quarter of the bytes of single precision.
+
+    Each block of a row of the other factor gets a scale of its own and is rounded to int8, so the result of a row does
+    not depend on the others. Stored weights need not be packed for it: ONNX Runtime computes the blocks once, when it
+    opens the graph.
+    """
+    from onnx import TensorProto, helper, numpy_helper
+
+    products = {id(each.node): each for each in _products(model, sliced=True) if each.weight in names}
+    shapes = _matrix_shapes(model, products.values())
+    products = {key: each for key, each in products.items() if shapes[each.matrix][1] % _BLOCK == 0}
+    if not products:
+        return
+    nodes: list[onnx.NodeProto] = []
+    made: set[str] = set()
+    for node in model.graph.node:
+        product = products.get(id(node))
+        if product is None:
+            nodes.append(node)
+            continue
+        weight, matrix, result = product.weight, product.matrix, node.output[0]
+        rows, columns = shapes[matrix]
+        blocks = f"{matrix}:blocks"
+        if blocks not in made:
+            made.add(blocks)
+            codes, scales = weight, f"{blocks}:scale"
+            nodes.append(helper.make_node("Unsqueeze", [weight + SCALE, ":last"], [scales]))
+            if product.slice is not None:
+                parts = product.slice.input[1:]
+                nodes += [
+                    helper.make_node("Slice", [weight, *parts], [f"{blocks}:rows"]),
+                    helper.make_node("Slice", [scales, *parts], [f"{blocks}:rows:scale"]),
+                ]
+                codes, scales = f"{blocks}:rows", f"{blocks}:rows:scale"
+            sizes = np.array([rows, columns // _BLOCK, _BLOCK])
+            model.graph.initializer.append(numpy_helper.from_array(sizes, f"{blocks}:shape"))
+            model.graph.initializer.append(numpy_helper.from_array(sizes[:2], f"{blocks}:scales:shape"))
+            nodes += [
+                helper.make_node("Reshape", [codes, f"{blocks}:shape"], [f"{blocks}:signed"]),
+                helper.make_node("Cast", [f"{blocks}:signed"], [f"{blocks}:bytes"], to=TensorProto.UINT8),
+                helper.make_node("BitwiseXor", [f"{blocks}:bytes", ":128"], [blocks]),  # adds 128, which stands for 0
+                helper.make_node("Expand", [scales, f"{blocks}:scales:shape"], [f"{blocks}:scales"]),
+            ]
+        has_bias = node.op_type == "Gemm" and len(node.input) == 3
+        multiplied = f"{result}:product" if has_bias else result
+        attributes: dict[str, Any] = {"K": columns, "N": rows, "bits": 8, "block_size": _BLOCK, "accuracy_level": 4}
+        inputs = [node.input[0], blocks, f"{blocks}:scales"]
+        nodes.append(helper.make_node("MatMulNBits", inputs, [multiplied], domain=_MICROSOFT, **attributes))
+        if has_bias:
+            nodes.append(helper.make_node("Add", [multiplied, node.input[2]], [result]))
+    model.graph.initializer.append(numpy_helper.from_array(np.array([-1]), ":last"))
+    model.graph.initializer.append(numpy_helper.from_array(np.array(128, np.uint8), ":128"))
+    if all(each.domain != _MICROSOFT for each in model.opset_import):
+        model.opset_import.append(helper.make_opsetid(_MICROSOFT, 1))
+    nodes = _used(nodes, [each.name for each in model.graph.output])
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+
+
+def has_block_products(model: onnx.ModelProto) -> bool:
+    """Whether a graph multiplies by int8 weights as `multiply_blocks` does."""
+    return any(node.op_type == "MatMulNBits" for node in model.graph.node)
+
+
+def _matrix_shapes(model: onnx.ModelProto, products: Iterable[_Product]) -> dict[str, tuple[int, ...]]:
+    """Shapes of the matrices of products, some of which are slices of a weight."""
+    from onnx import helper
+    from onnx.reference import ReferenceEvaluator
+
+    weights = {each.name: each for each in model.graph.initializer}
+    shapes = {}
+    for product in products:
+        dims = tuple(weights[product.weight].dims)
+        if product.slice is not None:
+            cut = product.slice
+            value = helper.make_tensor_value_info(cut.input[0], weights[product.weight].data_type, dims)
+            result = helper.make_empty_tensor_value_info(cut.output[0])
+            nodes = _used(model.graph.node, [cut.output[0]], {cut.input[0]})
+            part = helper.make_model(
+                helper.make_graph(nodes, "slice", [value], [result]), opset_imports=model.opset_import
+            )
+            outputs: Any = ReferenceEvaluator(part).run(None, {cut.input[0]: np.zeros(dims, np.float32)})
+            dims = outputs[0].shape
+        shapes[product.matrix] = dims
+    return shapes
+
+
+def _used(nodes: Sequence[onnx.NodeProto], outputs: Iterable[str], given: Collection[str] = ()) -> list[onnx.NodeProto]:
+    """Return the nodes, in their order, that the outputs need, where some values are given."""
+    used, kept = set(outputs), []
+    for node in reversed(nodes):
+        if used & set(node.output) - set(given):
+            kept.append(node)
+            used |= set(node.input)
+    return kept[::-1]
+
+
 def _multiply_integers(model: onnx.ModelProto, chosen: Collection[str]) -> bytes:
     from onnx import TensorProto, helper
 
@@ -261,10 +387,17 @@ def _multiply_integers(model: onnx.ModelProto, chosen: Collection[str]) -> bytes
 
 
 class _Product:
-    """A product with a weight: ``Cast → (Transpose →) MatMul`` or ``Cast → Gemm``."""
+    """A product with a weight: ``Cast → (Slice →) Transpose → MatMul`` or ``Cast → (Slice →) Gemm``."""
 
-    def __init__(self, node: onnx.NodeProto, weight: str, before: list[onnx.NodeProto]) -> None:
-        self.node, self.weight, self.before = node, weight, before
+    def __init__(
+        self, node: onnx.NodeProto, weight: str, before: list[onnx.NodeProto], slice: onnx.NodeProto | None = None
+    ) -> None:
+        self.node, self.weight, self.before, self.slice = node, weight, before, slice
+
+    @property
+    def matrix(self) -> str:
+        """The weight, or the slice of it by which the product multiplies."""
+        return self.weight if self.slice is None else self.slice.output[0]
 
     @property
     def chain(self) -> set[int]:
@@ -276,7 +409,9 @@ class _Product:
         return {self.weight, *(name for node in self.before for name in node.output)}
 
 
-def _products(model: onnx.ModelProto) -> list[_Product]:
+def _products(model: onnx.ModelProto, *, sliced: bool = False) -> list[_Product]:
+    """Products with weights and, with `sliced`, with slices of them."""
+    weights = {each.name for each in model.graph.initializer}
     maker = {name: node for node in model.graph.node for name in node.output}
     found = []
     for node in model.graph.node:
@@ -291,6 +426,10 @@ def _products(model: onnx.ModelProto) -> list[_Product]:
             before = maker.get(before.input[0])
         elif not attributes["transB"].i or attributes["alpha"].f != 1 or attributes["beta"].f != 1:
             continue
-        if before is not None and before.op_type == "Cast":
-            found.append(_Product(node, before.input[0], [*dead, before]))
+        slice = before if sliced and before is not None and before.op_type == "Slice" else None
+        if slice is not None:
+            dead.append(slice)
+            before = maker.get(slice.input[0])
+        if before is not None and before.op_type == "Cast" and before.input[0] in weights:
+            found.append(_Product(node, before.input[0], [*dead, before], slice))
     return found
