@@ -39,6 +39,7 @@ BAD = {
     "a bed with a white bed": REPETITION,
     "a bird on the window of a window": REPETITION,
     "a blue and blue bus on a city street": REPETITION,
+    "a city with buildings and buildings": REPETITION,
     "a group of people standing in the the street": DOUBLED_WORD,
     "a person is are skiing": DOUBLED_WORD,
     "a red flags": ARTICLE_AND_PLURAL,

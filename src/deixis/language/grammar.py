@@ -168,9 +168,9 @@ def _doubled_words(words: Sequence[str]) -> Iterator[Problem]:
 def _repetitions(words: Sequence[str], tags: Sequence[str]) -> Iterator[Problem]:
     """The same words again, or a thing that is named again as if it were another one."""
     count = len(words)
-    for index in range(count - 2):  # "a white and white dog"
-        is_adjective = tags[index][:2] == "JJ" or words[index] in _ADJECTIVES
-        if is_adjective and words[index + 1] == "and" and words[index + 2] == words[index]:
+    for index in range(count - 2):  # "a white and white dog", "with buildings and buildings"
+        is_named = tags[index][:2] in ("JJ", "NN") or words[index] in _ADJECTIVES
+        if is_named and words[index + 1] in ("and", "or") and words[index + 2] == words[index]:
             yield Problem(REPETITION, " ".join(words[index : index + 3]))
             return
     for size in range(count // 2, 1, -1):  # "a man in a shirt and a man in a shirt"
