@@ -83,6 +83,19 @@ def test_wrong_passwords_of_others_do_not_lock_a_worker_out(bench: MakeBench) ->
     assert right.status_code == 200
 
 
+def test_right_passwords_are_no_failures(bench: MakeBench) -> None:
+    """Many people of one address, and one who mistypes the password now and then, are never delayed."""
+    opened = bench(limits=Limits(attempts_per_minute=1000, attempts_at_once=1000))
+    joined(opened)
+    client = opened.new_client()
+    for number in range(25):
+        response = client.post("/api/login", json={"name": "Ann", "password": PASSWORD})
+        assert response.status_code == 200, number
+    for _ in range(2):
+        assert client.post("/api/login", json={"name": "Ann", "password": "wrong password"}).status_code == 401
+        assert client.post("/api/login", json={"name": "Ann", "password": PASSWORD}).status_code == 200
+
+
 def test_answers_are_rate_limited(bench: MakeBench) -> None:
     ann = bench(limits=Limits(answers_per_second=0.001, answers_at_once=3)).person("Ann")
     for status in (200, 200, 200, 429):
