@@ -78,7 +78,8 @@ def measure(photos: Sequence[Photo], images: Path | None, options: argparse.Name
         truths = {library.public_id(photo.id): Truth(photo) for photo in [*work, *gold]}
         crowd = []
         for number in range(options.workers):
-            worker, _ = invite(project, f"worker {number}", vouched=True)
+            worker, token = invite(project, f"worker {number}", vouched=True)
+            accept_invitation(project, token, "no password")
             mind = SimulatedWorker(worker, HONEST, random.Random(number))
             crowd.append(Person(mind, start_session(project, worker), cookie_name(secret)))
         project.close()
