@@ -34,7 +34,7 @@ from sqlalchemy import select
 
 from deixis.annotate.known_answers import add_known_photos
 from deixis.annotate.material import prepare_photo
-from deixis.annotate.people import csrf_token, invite, start_session
+from deixis.annotate.people import accept_invitation, csrf_token, invite, start_session
 from deixis.annotate.project import Project, add_photos, make_project, open_project, read_secret
 from deixis.annotate.schema import events
 from deixis.annotate.settings import Settings

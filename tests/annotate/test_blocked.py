@@ -132,3 +132,27 @@ def test_a_phrase_that_two_have_skipped_waits_only_while_its_question_is_open(ne
     assert (case.reason, case.decisions) == ("skipped by several workers", ("keep", "drop"))
     record(project, cy, ask(project, cy).token, "drawn", box=(1, 1, 9, 9))
     assert review_queue(project) == []
+
+
+def test_a_report_of_a_phrase_is_part_of_its_blocked_question(new_project: MakeProject) -> None:
+    project, _ = new_project(0)
+    add_photos(project, [prepare_photo(photo("A man smiles."))])
+    ann, bob = join(project, "Ann", "Bob")
+    [lead] = join(project, "Lead", role=Role.OWNER)
+    question = ask(project, ann)
+    skip(project, ann, question.token, bad_phrase=question.content["mentions"][0])
+    skip(project, bob, ask(project, bob).token)
+    [case] = review_queue(project)
+    assert case.reason.endswith("Ann and Bob skipped it; reported as not being a phrase")
+    assert case.decisions[-1] == "drop"
+    decide(project, lead, case.photo, case.mention, "drop")
+    assert review_queue(project) == []
+
+
+def test_a_report_of_one_phrase_of_a_blocked_link_is_a_case_of_its_own(new_project: MakeProject) -> None:
+    project, _ = new_project(1)
+    ann, bob = join(project, "Ann", "Bob")
+    question = ask(project, ann)
+    skip(project, ann, question.token, bad_phrase=question.content["mentions"][0])
+    skip(project, bob, ask(project, bob).token)
+    assert [case.decisions for case in review_queue(project)] == [("yes", "no", ASK_AGAIN), ("keep", "drop")]

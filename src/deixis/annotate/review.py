@@ -74,11 +74,16 @@ def review_queue(project: Project) -> list[ReviewCase]:
             snapshot = project.snapshots.read(connection, question.photo)
             texts = [snapshot.material.mention_at(mention).text for mention in question.mentions]
             phrase = " · ".join(texts) if question.task in (Task.LINK, Task.VERIFY) else texts[0]
-            about = (question.photo, question.mention, phrase, question.reason, snapshot.last_event, True)
-            reports = [item for item in snapshot.state.review if item.mention == question.mention]
-            covered |= {(question.photo, item.mention, item.reason) for item in reports}
-            drop = ("drop",) if reports and question.decisions else ()
-            case = ReviewCase(*about, decisions=(*question.decisions, *drop), mentions=question.mentions)
+            reports = {item.reason for item in snapshot.state.review if item.mention == question.mention}
+            decisions, reason = question.decisions, question.reason
+            if reports and decisions and len(question.mentions) == 1:
+                decisions = (*decisions, "drop")
+                reason += f"; {Reason.BAD_PHRASE.value}" if Reason.BAD_PHRASE in reports else ""
+            else:
+                reports &= {Reason.SKIPPED}
+            covered |= {(question.photo, question.mention, report) for report in reports}
+            about = (question.photo, question.mention, phrase, reason, snapshot.last_event, True)
+            case = ReviewCase(*about, decisions=decisions, mentions=question.mentions)
             found.append(replace(case, region=question.region))
         for photo in connection.scalars(select(photos.c.id).where(photos.c.waiting > 0).order_by(photos.c.place)).all():
             snapshot = project.snapshots.read(connection, photo)

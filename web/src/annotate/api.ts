@@ -275,7 +275,7 @@ export interface GalleryPhoto {
   chains: GalleryChain[];
   people: string[];
   disagreements: { task: Task; mention: string; answers: [string, string][] }[];
-  corrections: { event: number; who: string; at: string; action: string }[];
+  corrections: { event: number; who: string; at: string; action: string; phrase: string }[];
   can_redo: boolean;
   last_event: number;
 }

@@ -5,11 +5,11 @@ import { Answers } from "./answers";
 import { Captions } from "./captions";
 import type { WorkQueue } from "./work_queue";
 import { BadPhrase, Comment, Help } from "./dialogs";
-import { keepDraft, readDraft } from "./drafts";
+import { keepDraft, readDraft, type Draft } from "./drafts";
 import { Drawing, type DrawingControl } from "./drawing";
 import { Frame, type FrameControl } from "./frame";
 import { Guide } from "./guidelines";
-import { GroupSorter, groupPlaces, groupsAlone } from "./groups";
+import { GroupSorter, groupPlaces, groupsAlone, type Groups } from "./groups";
 import { isKey, useKeys } from "./keys";
 import { Overlay, type StyledBox } from "./overlay";
 import { acceptedBoxes, judgedBoxes, proposalLine, proposedBoxes } from "./proposals";
@@ -39,9 +39,9 @@ interface Props {
 /** One question: the photo, what is asked about it, and the ways to answer. */
 export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOpen, onGuide }: Props) {
   const [open, setOpen] = useState<"comment" | "bad phrase" | "help" | null>(null);
-  const [remark, setRemark] = useState("");
-  const [groups, setGroups] = useState(() => groupsAlone(question));
   const [draft] = useState(() => readDraft(question.token));
+  const [remark, setRemark] = useState(draft.remark);
+  const [groups, setGroups] = useState(() => draft.groups ?? groupsAlone(question));
   const [unsent, setUnsent] = useState(draft.comment);
   const [box, setBox] = useState<Box | null>(null);
   const [step, setStep] = useState<Step | null>(question.task === "quality" && draft.box ? "adjusted" : null);
@@ -70,7 +70,16 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
     watched.observe(asked.current!);
     return () => watched.disconnect();
   }, []);
-  const keep = (drawn: Box | null, comment: string) => keepDraft(question.token, { box: drawn, comment });
+  const kept = useRef(draft);
+  const keep = (part: Partial<Draft>) => {
+    kept.current = { ...kept.current, ...part };
+    keepDraft(question.token, kept.current);
+  };
+
+  const sortInto = (sorted: Groups) => {
+    setGroups(sorted);
+    keep({ groups: sorted });
+  };
 
   useEffect(() => {
     if (document.activeElement === document.body) heading.current?.focus();
@@ -83,7 +92,7 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
   const leaveStep = () => {
     setStep(null);
     setBox(null);
-    keep(null, unsent);
+    keep({ box: null });
   };
   const answer = ({ answer: said, key, box: wrong }: Choice) => {
     if (said === CANCEL) return leaveStep();
@@ -168,7 +177,7 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
             control={drawing}
             onBox={(drawn) => {
               setBox(drawn);
-              keep(drawn, unsent);
+              keep({ box: drawn });
             }}
             onUndo={() => queue.undo()}
           />
@@ -187,7 +196,7 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
           <h1 ref={heading} tabIndex={-1}>
             <QuestionText question={question} />
           </h1>
-          {question.task === "group" && <GroupSorter question={question} groups={groups} onGroups={setGroups} />}
+          {question.task === "group" && <GroupSorter question={question} groups={groups} onGroups={sortInto} />}
           {question.proposal && (
             <p class="suggestion">
               <span class="chip is-model">{proposalLine(question)}</span>
@@ -272,13 +281,13 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
           onClose={(text) => {
             const isChanged = text !== remark;
             setUnsent(isChanged ? text : "");
-            keep(boxNow(), isChanged ? text : "");
+            keep({ comment: isChanged ? text : "" });
             setOpen(null);
           }}
           onKeep={(said) => {
             setRemark(said);
             setUnsent("");
-            keep(boxNow(), "");
+            keep({ comment: "", remark: said });
             setOpen(null);
           }}
           onSkip={(said) => skip(null, said)}
