@@ -35,6 +35,8 @@ def test_phrases_are_sorted_with_clicks_and_sent(page: Page, bench: MakeBench, w
     page.get_by_role("button", name="a woman, caption 1").click()
     expect(page.locator(".phrase-group")).to_have_count(3)
     expect(page.get_by_role("button", name="a woman, caption 1")).to_have_attribute("aria-pressed", "true")
+    page.reload()  # loses nothing
+    expect(page.locator(".phrase-group")).to_have_count(3)
     with page.expect_response("**/api/answer") as sent:
         page.get_by_role("button", name="Send these groups").click()
     assert sent.value.ok
