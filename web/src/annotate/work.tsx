@@ -19,6 +19,8 @@ import { CANCEL, TASK_TEXTS, describeTest, stepChoices, type Choice, type Step }
 // A key pressed twice by mistake must not answer the next question too.
 const TOO_SOON_MS = 250;
 const FAST_STEP = 6;
+// What may be below the edge without hiding a word.
+const HIDDEN_PX = 6;
 const ARROWS: Record<string, [number, number]> = {
   ArrowLeft: [-1, 0],
   ArrowRight: [1, 0],
@@ -63,7 +65,7 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
   // All phrases must have been on the screen: a very long list of them has to be scrolled.
   const lookAtEnd = () => {
     const { scrollTop = 0, clientHeight = 0, scrollHeight = 0 } = asked.current ?? {};
-    setAllShown((was) => was || scrollTop + clientHeight >= scrollHeight - 2);
+    setAllShown((was) => was || scrollTop + clientHeight >= scrollHeight - HIDDEN_PX);
   };
   useEffect(() => {
     const watched = new ResizeObserver(lookAtEnd);
@@ -94,8 +96,14 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
     setBox(null);
     keep({ box: null });
   };
+  const showEnd = () => asked.current?.scrollTo({ top: asked.current.scrollHeight });
   const answer = ({ answer: said, key, box: wrong }: Choice) => {
     if (said === CANCEL) return leaveStep();
+    if (isAllShown === false) {
+      queue.tell({ line: "There were more phrases below. Look at them, then answer.", kind: "plain" });
+      requestAnimationFrame(() => requestAnimationFrame(showEnd)); // the notice takes room
+      return;
+    }
     if (said === "grouped") return canAnswer ? send(said, null) : undefined;
     const drawn = key === "Enter" ? boxNow() : (wrong ?? null);
     if (!canAnswer || (key === "Enter" && !drawn)) return;
@@ -208,7 +216,7 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
             </p>
           )}
           {isAllShown === false && (
-            <button class="more-below" onClick={() => asked.current?.scrollTo({ top: asked.current.scrollHeight })}>
+            <button class="more-below" onClick={showEnd}>
               More below ↓
             </button>
           )}
