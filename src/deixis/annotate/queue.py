@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _LINKING = (Task.LINK, Task.GROUP)
 _MAX_AVOIDED = 50
-"""Number of questions that are left to others before a worker gets the first one after all."""
+"""Number of questions that are left to others before a worker gets one of them after all."""
 
 
 def update_questions(
@@ -113,11 +113,12 @@ def next_question(
     if len(held) >= project.settings.held_at_once or found.forgotten or found.suspended:
         return None
     open_tasks = [task for task in tasks if levels[task] not in NO_WORK]
+    avoided: dict[int, Any] = {}  # for others, as long as there is other work
     while open_tasks:
         parameters = {"p_worker": worker, "p_tasks": [task.value for task in open_tasks], "p_now": now}
-        question = _find_question(project, connection, parameters, stay)
+        question = _find_question(connection, parameters, stay, list(avoided))
         if question is None:
-            return None
+            break
         task = Task(question.task)
         purpose = _choose_purpose(project, task, levels[task])
         if purpose is not Purpose.WORK:
@@ -125,22 +126,22 @@ def next_question(
             if known is not None:
                 return _lease(project, connection, worker, purpose, known, now)
         if purpose in (Purpose.WORK, Purpose.HIDDEN):
+            if len(avoided) < _MAX_AVOIDED and _leaves_no_verifier(project, connection, worker, question):
+                avoided[question.number] = question
+                continue
             return _lease(project, connection, worker, Purpose.WORK, question, now)
         open_tasks.remove(task)  # the worker has seen all known questions that could qualify them
-    return None
+    first = next(iter(avoided.values()), None)
+    return _lease(project, connection, worker, Purpose.WORK, first, now) if first else None
 
 
-def _find_question(project: Project, connection: Connection, parameters: dict[str, Any], stay: Stay | None) -> Any:
-    """Find the first open question, or a later one if its answer could leave nobody to verify the chain."""
-    first = _find_near(connection, parameters, stay) if stay else None
-    first = found = first or connection.execute(schema.FIRST_OPEN_QUESTION, parameters).first()
-    avoided: list[int] = []
-    while found is not None and _leaves_no_verifier(project, connection, parameters["p_worker"], found):
-        avoided.append(found.number)
-        if len(avoided) == _MAX_AVOIDED:
-            return first
-        found = connection.execute(schema.FIRST_OPEN_BESIDES, parameters | {"p_avoided": avoided}).first()
-    return found or first
+def _find_question(
+    connection: Connection, parameters: dict[str, Any], stay: Stay | None, avoided: Collection[int]
+) -> Any:
+    if avoided:
+        return connection.execute(schema.FIRST_OPEN_BESIDES, parameters | {"p_avoided": avoided}).first()
+    near = _find_near(connection, parameters, stay) if stay else None
+    return near or connection.execute(schema.FIRST_OPEN_QUESTION, parameters).first()
 
 
 def _leaves_no_verifier(project: Project, connection: Connection, worker: str, question: Any) -> bool:
