@@ -176,8 +176,8 @@ def _describe_blocked(
     joined = set(connection.scalars(select(workers.c.id).where(*active, workers.c.forgotten.is_(False))))
     for question in changed:
         if joined and joined <= question.barred:
-            data = {"project": project.folder.absolute().name, "photo": photo, "mention": question.mentions[0]}
-            data |= {"reason": f"nobody is left to answer: {question.task.value}", "holds_up": True}
+            about = {"project": project.folder.absolute().name, "photo": photo, "mention": question.mentions[0]}
+            data = {**about, "reason": f"nobody is left to answer: {question.task.value}", "holds_up": True}
             yield {"type": REVIEW, "timestamp": now, "data": data}
 
 
