@@ -216,6 +216,7 @@ export interface WorkerProgress {
   accuracy: number | null;
   skipped: number;
   levels: Partial<Record<Task, string>>;
+  suspended: boolean; // by an owner
 }
 
 export interface Dashboard {
