@@ -34,7 +34,7 @@ from sqlalchemy import select
 
 from deixis.annotate.known_answers import add_known_photos
 from deixis.annotate.material import prepare_photo
-from deixis.annotate.people import csrf_token, invite, start_session
+from deixis.annotate.people import accept_invitation, csrf_token, invite, start_session
 from deixis.annotate.project import Project, add_photos, make_project, open_project, read_secret
 from deixis.annotate.schema import events
 from deixis.annotate.settings import Settings
@@ -78,7 +78,8 @@ def measure(photos: Sequence[Photo], images: Path | None, options: argparse.Name
         truths = {library.public_id(photo.id): Truth(photo) for photo in [*work, *gold]}
         crowd = []
         for number in range(options.workers):
-            worker, _ = invite(project, f"worker {number}", vouched=True)
+            worker, token = invite(project, f"worker {number}", vouched=True)
+            accept_invitation(project, token, "no password")
             mind = SimulatedWorker(worker, HONEST, random.Random(number))
             crowd.append(Person(mind, start_session(project, worker), cookie_name(secret)))
         project.close()

@@ -16,7 +16,7 @@ import numpy as np
 from deixis import geometry
 from deixis.annotate.judgements import JudgementResult, record_answer
 from deixis.annotate.material import parse_mention_id
-from deixis.annotate.people import Role, invite
+from deixis.annotate.people import Role, accept_invitation, invite
 from deixis.annotate.project import Project, requeue_suspended
 from deixis.annotate.queue import LeasedQuestion, Stay, next_question
 from deixis.annotate.review import decide_chain, review_queue
@@ -331,7 +331,8 @@ def simulate_crowd(
     result = SimulationResult({})
     for kind, count in crowd.items():
         for number in range(count):
-            worker, _ = invite(project, f"{kind.name} {number}", vouched=True)
+            worker, token = invite(project, f"{kind.name} {number}", vouched=True)
+            accept_invitation(project, token, "no password")
             result.workers[worker] = SimulatedWorker(worker, kind, random.Random(rng.random()))  # noqa: S311
     reviewer, _ = invite(project, "reviewer", role=Role.REVIEWER)
     turns = [(rng.uniform(0, 10), worker) for worker in result.workers]

@@ -13,7 +13,7 @@ from deixis.annotate.database import Database
 from deixis.annotate.events import Event, Judged
 from deixis.annotate.judgements import JudgementResult, record_answer, skip_question, undo_event
 from deixis.annotate.material import Material, prepare_photo
-from deixis.annotate.people import Role, invite
+from deixis.annotate.people import Role, accept_invitation, invite
 from deixis.annotate.project import Project
 from deixis.annotate.queue import LeasedQuestion
 from deixis.annotate.schema import properties
@@ -72,6 +72,16 @@ def gold(name: str = "gold") -> Photo:
 def people(project: Project, *names: str, role: Role = Role.WORKER) -> list[str]:
     """Invite vouched workers and return their ids."""
     return [invite(project, name, vouched=True, role=role)[0] for name in names]
+
+
+def join(project: Project, *names: str, role: Role = Role.WORKER) -> list[str]:
+    """Invite workers who accept at once."""
+    workers = []
+    for name in names:
+        worker, token = invite(project, name, vouched=True, role=role)
+        accept_invitation(project, token, "hash")
+        workers.append(worker)
+    return workers
 
 
 def next_question(project: Project, worker: str, **options: Any) -> LeasedQuestion | None:

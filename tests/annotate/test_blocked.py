@@ -9,24 +9,14 @@ import pytest
 
 from deixis.annotate.blocked import ASK_AGAIN, WaitsFor, blocked_questions
 from deixis.annotate.material import prepare_photo
-from deixis.annotate.people import Role, accept_invitation, invite
+from deixis.annotate.people import Role
 from deixis.annotate.progress import read_progress
-from deixis.annotate.project import Project, add_photos
+from deixis.annotate.project import add_photos
 from deixis.annotate.review import decide, review_queue
 from deixis.annotate.transactions import RefusedError
 from deixis.annotate.workflow import Task
 from tests.annotate.conftest import MakeProject
-from tests.annotate.fakes import ask, next_question, photo, record, skip, snapshot
-
-
-def join(project: Project, *names: str, role: Role = Role.WORKER) -> list[str]:
-    """Invite workers who accept at once."""
-    workers = []
-    for name in names:
-        worker, token = invite(project, name, vouched=True, role=role)
-        accept_invitation(project, token, "hash")
-        workers.append(worker)
-    return workers
+from tests.annotate.fakes import ask, join, next_question, photo, record, skip, snapshot
 
 
 def test_a_tie_of_two_workers_waits_for_a_third_person_and_a_reviewer_can_decide(new_project: MakeProject) -> None:
@@ -99,9 +89,9 @@ def test_answers_that_need_a_box_are_no_decisions(new_project: MakeProject, task
     for worker in (ann, bob, cy):
         if (question := next_question(project, worker)) is not None:
             skip(project, worker, question.token)
-    case = review_queue(project)[0]  # besides the phrase that two have skipped
+    [case] = review_queue(project)  # the phrase that two have skipped is no second case
     answers = ("good", "bad") if task is Task.QUALITY else ("all", "more")
-    assert case.decisions == (*answers, ASK_AGAIN)
+    assert case.decisions == (*answers, ASK_AGAIN, "drop")
     needs_box = "adjusted" if task is Task.QUALITY else "wrong box"
     with pytest.raises(RefusedError, match="needs a box"):
         decide(project, lead, case.photo, case.mention, needs_box)
@@ -130,3 +120,39 @@ def test_nobody_verifies_their_own_links(new_project: MakeProject) -> None:
 def test_nothing_is_blocked_before_anybody_has_joined(new_project: MakeProject) -> None:
     project, _ = new_project(2)
     assert blocked_questions(project) == []
+
+
+def test_a_phrase_that_two_have_skipped_waits_only_while_its_question_is_open(new_project: MakeProject) -> None:
+    project, _ = new_project(0)
+    add_photos(project, [prepare_photo(photo("A man smiles."))])
+    ann, bob, cy = join(project, "Ann", "Bob", "Cy")
+    for worker in (ann, bob):
+        skip(project, worker, ask(project, worker).token)
+    [case] = review_queue(project)
+    assert (case.reason, case.decisions) == ("skipped by several workers", ("keep", "drop"))
+    record(project, cy, ask(project, cy).token, "drawn", box=(1, 1, 9, 9))
+    assert review_queue(project) == []
+
+
+def test_a_report_of_a_phrase_is_part_of_its_blocked_question(new_project: MakeProject) -> None:
+    project, _ = new_project(0)
+    add_photos(project, [prepare_photo(photo("A man smiles."))])
+    ann, bob = join(project, "Ann", "Bob")
+    [lead] = join(project, "Lead", role=Role.OWNER)
+    question = ask(project, ann)
+    skip(project, ann, question.token, bad_phrase=question.content["mentions"][0])
+    skip(project, bob, ask(project, bob).token)
+    [case] = review_queue(project)
+    assert case.reason.endswith("Ann and Bob skipped it; reported as not being a phrase")
+    assert case.decisions[-1] == "drop"
+    decide(project, lead, case.photo, case.mention, "drop")
+    assert review_queue(project) == []
+
+
+def test_a_report_of_one_phrase_of_a_blocked_link_is_a_case_of_its_own(new_project: MakeProject) -> None:
+    project, _ = new_project(1)
+    ann, bob = join(project, "Ann", "Bob")
+    question = ask(project, ann)
+    skip(project, ann, question.token, bad_phrase=question.content["mentions"][0])
+    skip(project, bob, ask(project, bob).token)
+    assert [case.decisions for case in review_queue(project)] == [("yes", "no", ASK_AGAIN), ("keep", "drop")]

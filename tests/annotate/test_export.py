@@ -18,6 +18,7 @@ from simulated_crowd import Kind, Truth, simulate_crowd
 from deixis import geometry
 from deixis.annotate.events import ProposedBoxes
 from deixis.annotate.export import (
+    GUIDELINES_FILE,
     PICTURES,
     PROVENANCE_FILE,
     ChainBoxes,
@@ -26,12 +27,13 @@ from deixis.annotate.export import (
     merge_boxes,
     model_boxes,
 )
+from deixis.annotate.guidelines import Guideline, keep_default_guidelines, write_guideline
 from deixis.annotate.help.proposals import add_proposals
 from deixis.annotate.material import prepare_photo
 from deixis.annotate.project import Project, add_photos, make_project
 from deixis.annotate.settings import Settings
 from deixis.annotate.transactions import PhotoSnapshot
-from deixis.annotate.workflow import XYXY, Answer
+from deixis.annotate.workflow import XYXY, Answer, Task
 from deixis.data.dataset import Dataset
 from deixis.data.imports import CaptionFile, import_dataset
 from deixis.data.records import Photo
@@ -253,3 +255,13 @@ def test_pictures_show_which_boxes_are_a_models(tmp_path: Path) -> None:
         distance = [np.abs(np.asarray(found, int) - np.asarray(each, int)).mean() for each in (dotted, solid)]
     assert distance[0] < distance[1]  # up to the compression
     project.close()
+
+
+def test_an_export_has_the_texts_of_the_guidelines_that_judgements_name(annotated: Project, tmp_path: Path) -> None:
+    keep_default_guidelines(annotated)
+    write_guideline(annotated, Task.PAIR, Guideline("mine"))
+    export_project(annotated, "jsonl", tmp_path / "out")
+    lines = list(map(json.loads, (tmp_path / "out" / GUIDELINES_FILE).read_text(encoding="utf-8").splitlines()))
+    assert {line["task"] for line in lines} == {task.value for task in Task}
+    assert [line["version"] for line in lines if line["task"] == "pair"] == [0, 1]
+    assert lines[-1]["text"] == "mine"

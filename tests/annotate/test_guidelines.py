@@ -11,6 +11,7 @@ from deixis.annotate.guidelines import (
     DEFAULTS,
     Example,
     Guideline,
+    keep_default_guidelines,
     read_guideline_history,
     read_guidelines,
     write_guideline,
@@ -55,6 +56,31 @@ def test_judgements_record_the_version_that_the_worker_saw(new_project: MakeProj
         "first",
         "second",
     ]
+
+
+def test_a_project_keeps_the_defaults_that_its_workers_saw(
+    new_project: MakeProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, _ = new_project()
+    keep_default_guidelines(project)
+    old = DEFAULTS[Task.LINK]
+    monkeypatch.setitem(DEFAULTS, Task.LINK, Guideline("of a newer deixis"))
+    keep_default_guidelines(project)
+    assert read_guidelines(project)[Task.LINK] == old
+    write_guideline(project, Task.LINK, Guideline("mine"))
+    assert [(each.version, each.text) for each in read_guideline_history(project, Task.LINK)] == [
+        (0, old.text),
+        (1, "mine"),
+    ]
+
+
+def test_defaults_are_a_new_version_where_earlier_judgements_may_have_followed_others(new_project: MakeProject) -> None:
+    project, _ = new_project()
+    [ann] = people(project, "Ann")
+    record(project, ann, ask(project, ann).token, "yes")  # with a deixis that did not store its defaults
+    keep_default_guidelines(project)
+    assert read_guidelines(project)[Task.LINK] == replace(DEFAULTS[Task.LINK], version=1)
+    assert read_guidelines(project)[Task.QUALITY].version == 0
 
 
 @pytest.mark.parametrize(

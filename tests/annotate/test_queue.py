@@ -12,6 +12,7 @@ from sqlalchemy import Connection, select
 from deixis.annotate import queue
 from deixis.annotate.judgements import ExpiredQuestionError, JudgementResult, record_answer, undo_event
 from deixis.annotate.known_answers import add_known_photos
+from deixis.annotate.material import prepare_photo
 from deixis.annotate.people import invite
 from deixis.annotate.project import Project, add_photos
 from deixis.annotate.queue import LeasedQuestion
@@ -24,9 +25,11 @@ from tests.annotate.fakes import (
     ask,
     dogs,
     gold,
+    join,
     link_and_verify,
     next_question,
     people,
+    photo,
     record,
     skip,
     snapshot,
@@ -234,3 +237,27 @@ def test_a_question_leased_to_another_worker_is_not_leased_again(new_project: Ma
     undo(project, ann, event)
     assert ask(project, bob).task is Task.LINK
     assert undo_and_lease(project, ann, event) is None
+
+
+def test_links_that_would_leave_nobody_to_verify_the_chain_come_last(new_project: MakeProject) -> None:
+    project, _ = new_project(0, verify_own=False)
+    captions = ("A dog runs.", "The dog jumps.", "One dog barks.")
+    add_photos(project, [prepare_photo(photo(*captions, name=name)) for name in ("first", "second")])
+    people(project, "Cy")  # has not joined yet
+    ann, bob = join(project, "Ann", "Bob")
+    record(project, ann, ask(project, ann).token, "yes")
+    held = ask(project, bob)
+    assert (held.task, held.photo) == (Task.LINK, "second")
+    record(project, bob, held.token, "yes")
+    assert [ask(project, worker).photo for worker in (ann, bob)] == ["first", "second"]
+    for worker in (ann, bob):
+        record(project, worker, ask(project, worker).token, "yes")
+    assert {ask(project, worker).task for worker in (ann, bob)} == {Task.VERIFY}
+
+
+def test_a_link_is_not_kept_for_somebody_who_has_nothing_else_to_do(new_project: MakeProject) -> None:
+    project, _ = new_project(0, verify_own=False)
+    add_photos(project, [prepare_photo(photo("A dog runs.", "The dog jumps.", "One dog barks."))])
+    ann, bob = join(project, "Ann", "Bob")
+    record(project, ann, ask(project, ann).token, "yes")
+    assert ask(project, bob).task is Task.LINK

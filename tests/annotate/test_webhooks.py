@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
+from deixis.annotate.blocked import blocked_questions
 from deixis.annotate.people import Role
 from deixis.annotate.project import Project, open_project
 from deixis.annotate.schema import messages
@@ -32,7 +33,7 @@ from deixis.annotate.webhooks import (
 from deixis.annotate.workflow import Answer
 from deixis.errors import DeixisError, UnavailableError
 from tests.annotate.conftest import MakeProject
-from tests.annotate.fakes import answer, ask, link_and_verify, people, record, undo
+from tests.annotate.fakes import answer, ask, join, link_and_verify, people, record, undo
 
 
 class Inbox:
@@ -227,6 +228,21 @@ def test_messages_are_sent_over_http_and_redirects_are_not_followed() -> None:
         assert received == [b"{}"]
     with pytest.raises(UnavailableError):
         post_message(url, {}, b"{}")
+
+
+def test_reviewers_are_called_when_nobody_is_left_to_answer(new_project: MakeProject) -> None:
+    project, _ = new_project()
+    add_webhook(project, "https://example.org/hook")
+    ann, bob = join(project, "Ann", "Bob")
+    link_and_verify(project, ann)
+    answer(project, ann, Answer.SCENE)
+    inbox = Inbox()
+    assert send_due_messages(project, inbox) == 0
+    answer(project, bob, Answer.NO_BOX)
+    send_due_messages(project, inbox)
+    [body] = inbox.bodies
+    assert (body["type"], body["data"]["reason"]) == ("review.needed", "nobody is left to answer: requirement")
+    assert body["data"]["mention"] == blocked_questions(project)[0].mention
 
 
 def test_reviewers_decisions_send_messages_too(new_project: MakeProject) -> None:

@@ -236,6 +236,9 @@ def test_tokens_webhooks_and_suspensions(project: Path, capsys: pytest.CaptureFi
     assert run_json(capsys, "annotate", "webhook", "p") == []
     assert next_question(opened, worker)
     assert run_json(capsys, "annotate", "suspend", "p", "Ann") == {"worker": worker, "suspended": True}
+    assert [each["suspended"] for each in run_json(capsys, "annotate", "status", "p")["workers"]] == [True]
+    _run(["annotate", "status", "p"])
+    assert "suspended by an owner" in " ".join(capsys.readouterr().out.split())
     assert next_question(opened, worker) is None
     assert _run(["annotate", "suspend", "p", "Ann", "--resume"]) == 0
     assert next_question(opened, worker)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +16,7 @@ from sqlalchemy import select
 from deixis import geometry
 from deixis.annotate.chains import ChainState
 from deixis.annotate.events import IMPORTED, Corrected, Event, Judged, ProposedBoxes, ProposedLinks, effective_events
+from deixis.annotate.guidelines import read_guideline_history
 from deixis.annotate.linking import proposed_boxes_for
 from deixis.annotate.project import Project
 from deixis.annotate.schema import photos
@@ -30,6 +31,7 @@ from deixis.storage.atomic import new_directory
 from deixis.storage.progress import OnProgress, no_progress, track
 
 PROVENANCE_FILE = "provenance.jsonl"
+GUIDELINES_FILE = "guidelines.jsonl"
 PICTURES = "pictures"
 
 
@@ -299,8 +301,9 @@ def export_project(
     replace: bool = False,
     on_progress: OnProgress = no_progress,
 ) -> tuple[int, int]:
-    """Write a data set with ``provenance.jsonl``; return the numbers of photos written and left out as unfinished.
+    """Write a data set with its provenance; return the numbers of photos written and left out as unfinished.
 
+    ``provenance.jsonl`` describes each chain, ``guidelines.jsonl`` has the versions of the guidelines that it names.
     `pictures` adds a folder with drawings of the photos, in which boxes of models are dotted and labelled.
     """
     option = "--with-photos" if with_photos else "--pictures"
@@ -315,6 +318,7 @@ def export_project(
         raise DeixisError(f"{project.folder}: no photo is finished; use --unfinished to export unfinished photos")
     inputs = [project.folder, project.images, *project.more_images]
     with new_directory(out, replace=replace, inputs=inputs) as folder, TemporaryDirectory() as linked:
+        _write_guidelines(project, folder / GUIDELINES_FILE)
         exported = _export_photos(project, selected, folder / PROVENANCE_FILE, on_progress)
         if pictures:
             exported = _draw_photos(project, exported, folder / PICTURES)
@@ -345,6 +349,12 @@ def _export_photos(
             for record in provenance:
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
             yield exported
+
+
+def _write_guidelines(project: Project, path: Path) -> None:
+    versions = [(task, guideline) for task in Task for guideline in read_guideline_history(project, task)]
+    lines = [json.dumps({"task": task.value} | asdict(guideline), ensure_ascii=False) for task, guideline in versions]
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
 
 
 def _draw_photos(project: Project, exported: Iterable[Photo], folder: Path) -> Iterator[Photo]:

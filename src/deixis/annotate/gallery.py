@@ -86,6 +86,7 @@ class CorrectionEntry:
     who: str
     at: str
     action: str
+    phrase: str  # of the corrected chain
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +266,13 @@ def _describe(snapshot: PhotoSnapshot, names: Mapping[str, str]) -> GalleryPhoto
         tuple(dict.fromkeys(names[worker] for worker in worked if worker in names)),
         tuple(find_disagreements(counting, names)),
         tuple(
-            CorrectionEntry(number, names.get(event.worker, event.worker), _format_time(event.at), event.action)
+            CorrectionEntry(
+                number,
+                names.get(event.worker, event.worker),
+                _format_time(event.at),
+                event.action,
+                snapshot.material.mention_at(event.chains[0]["mentions"][0]).text,
+            )
             for number, event in corrections.items()
         ),
         bool(correction_stacks(snapshot)[1]),

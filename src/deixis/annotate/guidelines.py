@@ -1,7 +1,8 @@
 """The guidelines of each task, with examples. Owners can edit them.
 
 They are plain text: a blank line starts a paragraph, and a line that starts with "- " is a list item. Every edit is a
-new version; version 0 is the default. Judgements record the version that the worker saw.
+new version. Judgements record the version that the worker saw, so a project stores the texts of all versions: version 0
+is the default of the deixis that served it first, which a newer deixis does not replace.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from dataclasses import asdict, dataclass, replace
 from sqlalchemy import Connection, select
 
 from deixis.annotate.database import read_property, write_property
+from deixis.annotate.events import Judged
 from deixis.annotate.project import Project
-from deixis.annotate.schema import properties
+from deixis.annotate.schema import events, properties
 from deixis.annotate.transactions import RefusedError
 from deixis.annotate.workflow import Task, allowed_answers
 
@@ -124,6 +126,23 @@ DEFAULTS: dict[Task, Guideline] = {
 }
 
 
+def keep_default_guidelines(project: Project) -> None:
+    """Store the defaults of the tasks that have no guideline yet, before anybody sees them.
+
+    In a project of an older deixis, which stored none, judgements of version 0 may have been made with other defaults.
+    They are version 1 then.
+    """
+    with project.database.writing() as connection:
+        stored = set(connection.scalars(select(properties.c.key).where(properties.c.key.startswith(_KEY))))
+        for task in Task:
+            if _KEY + task.value in stored:
+                continue
+            judged = select(events.c.number).where(events.c.kind == Judged.kind, events.c.task == task.value).limit(1)
+            version = 0 if connection.execute(judged).first() is None else 1
+            default = asdict(replace(DEFAULTS[task], version=version))
+            write_property(connection, _KEY + task.value, json.dumps(default))
+
+
 def read_guidelines(project: Project) -> dict[Task, Guideline]:
     with project.database.reading() as connection:
         rows = connection.execute(select(properties).where(properties.c.key.startswith(_KEY))).all()
@@ -142,11 +161,11 @@ def guideline_version(project: Project, connection: Connection, task: Task) -> i
 
 
 def read_guideline_history(project: Project, task: Task) -> list[Guideline]:
-    """List all versions of a guideline, the default first."""
+    """List the stored versions of a guideline, oldest first."""
     keys = properties.c.key.startswith(f"{_OLD_KEY}{task.value}:") | (properties.c.key == _KEY + task.value)
     with project.database.reading() as connection:
         texts = connection.scalars(select(properties.c.value).where(keys)).all()
-    return [DEFAULTS[task], *sorted(map(_from_json, texts), key=lambda guideline: guideline.version)]
+    return sorted(map(_from_json, texts), key=lambda guideline: guideline.version)
 
 
 def write_guideline(project: Project, task: Task, guideline: Guideline) -> Guideline:
@@ -164,8 +183,7 @@ def write_guideline(project: Project, task: Task, guideline: Guideline) -> Guide
     with project.database.writing() as connection:
         before = read_property(connection, _KEY + task.value)
         old = _from_json(before) if before else DEFAULTS[task]
-        if before:
-            write_property(connection, f"{_OLD_KEY}{task.value}:{old.version}", before)
+        write_property(connection, f"{_OLD_KEY}{task.value}:{old.version}", before or json.dumps(asdict(old)))
         new = replace(guideline, version=old.version + 1)
         write_property(connection, _KEY + task.value, json.dumps(asdict(new)).replace("\\u0000", ""))
     project.guideline_versions[task] = new.version

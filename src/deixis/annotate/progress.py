@@ -63,6 +63,7 @@ class WorkerProgress:
     accuracy: float | None
     levels: dict[Task, Level]
     skipped: int = 0
+    suspended: bool = False  # by an owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,7 @@ def _workers(project: Project, connection: Connection) -> tuple[WorkerProgress, 
     for row in connection.execute(select(qualifications)):
         levels.setdefault(row.worker, {})[Task(row.task)] = Level(row.level)
     found = []
-    people = select(workers.c.id, workers.c.name).where(workers.c.role != MODEL_ROLE)
+    people = select(workers.c.id, workers.c.name, workers.c.suspended_at).where(workers.c.role != MODEL_ROLE)
     for row in connection.execute(people.order_by(workers.c.invited_at, workers.c.id)):
         work, check = done.get(row.id), checked.get(row.id)
         hours = float(work.seconds or 0) / _HOUR if work else 0.0
@@ -175,6 +176,7 @@ def _workers(project: Project, connection: Connection) -> tuple[WorkerProgress, 
                 check.correct / check.answers if check else None,
                 levels.get(row.id, {}),
                 skipped.get(row.id, 0),
+                row.suspended_at is not None,
             )
         )
     return tuple(found)

@@ -11,13 +11,19 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, delete
 
 from deixis.annotate import schema
+from deixis.annotate.events import Judged
+from deixis.annotate.people import Role
 from deixis.annotate.quality import NO_WORK, Level, Purpose, lock_worker
 from deixis.annotate.schema import barred
-from deixis.annotate.state import PhotoState
+from deixis.annotate.state import PhotoState, linked_by
 from deixis.annotate.workflow import TASK_NAMES, Question, Task
 
 if TYPE_CHECKING:
     from deixis.annotate.project import Project
+
+_LINKING = (Task.LINK, Task.GROUP)
+_MAX_AVOIDED = 50
+"""Number of questions that are left to others before a worker gets one of them after all."""
 
 
 def update_questions(
@@ -95,7 +101,7 @@ def next_question(
 
     `exclude` lists the tokens of questions that the page already shows or has loaded. Other questions that the worker
     holds come first, oldest first, so that a reloaded page continues where it was. `stay` prefers questions about the
-    photo, or of the task, of the last question.
+    photo, or of the task, of the last question. Links that would leave nobody to verify a chain come last.
     """
     now = project.clock()
     found, levels = lock_worker(project, connection, worker)
@@ -107,12 +113,12 @@ def next_question(
     if len(held) >= project.settings.held_at_once or found.forgotten or found.suspended:
         return None
     open_tasks = [task for task in tasks if levels[task] not in NO_WORK]
+    avoided: dict[int, Any] = {}  # for others, as long as there is other work
     while open_tasks:
         parameters = {"p_worker": worker, "p_tasks": [task.value for task in open_tasks], "p_now": now}
-        question = _find_near(connection, parameters, stay) if stay else None
-        question = question or connection.execute(schema.FIRST_OPEN_QUESTION, parameters).first()
+        question = _find_question(connection, parameters, stay, list(avoided))
         if question is None:
-            return None
+            break
         task = Task(question.task)
         purpose = _choose_purpose(project, task, levels[task])
         if purpose is not Purpose.WORK:
@@ -120,9 +126,38 @@ def next_question(
             if known is not None:
                 return _lease(project, connection, worker, purpose, known, now)
         if purpose in (Purpose.WORK, Purpose.HIDDEN):
+            if len(avoided) < _MAX_AVOIDED and _leaves_no_verifier(project, connection, worker, question):
+                avoided[question.number] = question
+                continue
             return _lease(project, connection, worker, Purpose.WORK, question, now)
         open_tasks.remove(task)  # the worker has seen all known questions that could qualify them
-    return None
+    first = next(iter(avoided.values()), None)
+    return _lease(project, connection, worker, Purpose.WORK, first, now) if first else None
+
+
+def _find_question(
+    connection: Connection, parameters: dict[str, Any], stay: Stay | None, avoided: Collection[int]
+) -> Any:
+    if avoided:
+        return connection.execute(schema.FIRST_OPEN_BESIDES, parameters | {"p_avoided": avoided}).first()
+    near = _find_near(connection, parameters, stay) if stay else None
+    return near or connection.execute(schema.FIRST_OPEN_QUESTION, parameters).first()
+
+
+def _leaves_no_verifier(project: Project, connection: Connection, worker: str, question: Any) -> bool:
+    """Whether everybody would have linked a mention of the chain if this worker did. It matters in small teams."""
+    rules = project.settings
+    if question.task not in _LINKING or not rules.independent or rules.verify_own:
+        return False
+    snapshot = project.snapshots.read(connection, question.photo)
+    links = [event for event in snapshot.events if isinstance(event, Judged) and event.task in _LINKING]
+    asked = set(question.asked["mentions"])
+    chains = [chain for chain in snapshot.state.chains if asked & {mention.id for mention in chain.mentions}]
+    linkers = {linker for chain in chains for linker in linked_by(chain, links)}
+    if not linkers or worker in linkers:
+        return False
+    parameters = {"p_role": Role.WORKER.value, "p_linkers": sorted(linkers | {worker})}
+    return connection.execute(schema.OTHER_WORKER, parameters).first() is None
 
 
 def _find_near(connection: Connection, parameters: dict[str, Any], stay: Stay) -> Any:

@@ -69,16 +69,27 @@ def review_queue(project: Project) -> list[ReviewCase]:
     found = []
     blocked = blocked_questions(project)
     with project.database.reading() as connection:
+        covered = set()  # phrases whose reports are part of a blocked question
         for question in blocked:
             snapshot = project.snapshots.read(connection, question.photo)
             texts = [snapshot.material.mention_at(mention).text for mention in question.mentions]
             phrase = " · ".join(texts) if question.task in (Task.LINK, Task.VERIFY) else texts[0]
-            about = (question.photo, question.mention, phrase, question.reason, snapshot.last_event, True)
-            case = ReviewCase(*about, decisions=question.decisions, mentions=question.mentions)
+            reports = {item.reason for item in snapshot.state.review if item.mention == question.mention}
+            decisions, reason = question.decisions, question.reason
+            if reports and decisions and len(question.mentions) == 1:
+                decisions = (*decisions, "drop")
+                reason += f"; {Reason.BAD_PHRASE.value}" if Reason.BAD_PHRASE in reports else ""
+            else:
+                reports &= {Reason.SKIPPED}
+            covered |= {(question.photo, question.mention, report) for report in reports}
+            about = (question.photo, question.mention, phrase, reason, snapshot.last_event, True)
+            case = ReviewCase(*about, decisions=decisions, mentions=question.mentions)
             found.append(replace(case, region=question.region))
         for photo in connection.scalars(select(photos.c.id).where(photos.c.waiting > 0).order_by(photos.c.place)).all():
             snapshot = project.snapshots.read(connection, photo)
             for item in snapshot.state.review:
+                if (photo, item.mention, item.reason) in covered:
+                    continue
                 phrase = snapshot.material.mention_at(item.mention).text
                 case = ReviewCase(photo, item.mention, phrase, item.reason.value, item.event, item.holds_up)
                 found.append(replace(case, decisions=_CHAIN_DECISIONS) if item.reason is Reason.UNDECIDED else case)

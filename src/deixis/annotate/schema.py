@@ -329,12 +329,26 @@ FIRST_OPEN_QUESTION = (
     .with_for_update(skip_locked=True)
 )
 
+FIRST_OPEN_BESIDES = FIRST_OPEN_QUESTION.where(questions.c.number.not_in(bindparam("p_avoided", expanding=True)))
 FIRST_OPEN_OF_PHOTO = FIRST_OPEN_QUESTION.where(questions.c.photo == _PHOTO)
 
 # By what a worker stays with. A known question is about another photo, so it does not count as a change of photo.
 _LAST_LEASE = select(leases.c.photo, leases.c.task).where(leases.c.worker == _WORKER)
 _LAST_LEASE = _LAST_LEASE.order_by(leases.c.until.desc()).limit(1)
 LAST_LEASE = {"photo": _LAST_LEASE.where(leases.c.known.is_(None)), "task": _LAST_LEASE}
+
+# Somebody who could verify a chain that others have linked.
+OTHER_WORKER = (
+    select(workers.c.id)
+    .where(
+        workers.c.role == bindparam("p_role"),
+        workers.c.joined_at.is_not(None),
+        workers.c.forgotten.is_(False),
+        workers.c.suspended_at.is_(None),
+        workers.c.id.not_in(bindparam("p_linkers", expanding=True)),
+    )
+    .limit(1)
+)
 
 OPEN_BUT_BARRED = select(func.count()).select_from(barred).where(barred.c.worker == _WORKER)
 

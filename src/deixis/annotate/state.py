@@ -7,7 +7,7 @@ that an undo removed has no effect, and one about something that is still there 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -176,6 +176,7 @@ def derive_state(material: Material, events: Sequence[Event], rules: Rules) -> P
     counted.update(number for pair in pairs for number in pair.events)
     counted.update(number for chain in chains for number, _ in chain.transitions)
     open_questions = tuple(_bar_skippers(question, index) for question in questions)
+    review = sorted([*review, *_skipped_questions(open_questions, index, rules)], key=lambda item: item.event)
     finished = _is_finished(chains, open_questions, review)
     return PhotoState(tuple(chains), open_questions, tuple(review), finished, frozenset(counted), pairs)
 
@@ -225,21 +226,34 @@ def _select_mentions(material: Material, index: _EventIndex, held: set[str]) -> 
 
 
 def _reported_phrases(index: _EventIndex, rules: Rules) -> list[ReviewItem]:
-    """List reported phrases and repeatedly skipped questions, unless a reviewer has decided since."""
-    reports: dict[tuple[Reason, str], dict[str, int]] = defaultdict(dict)
+    """List reported phrases, unless a reviewer has decided since."""
+    reports: dict[str, dict[str, int]] = defaultdict(dict)
     for skip in index.skips:
-        name = skip.bad_phrase or skip.subject.partition(" ")[0]
-        decision = index.phrase_decisions.get(name)
-        if decision is None or decision.number < skip.number:
-            reason = Reason.BAD_PHRASE if skip.bad_phrase else Reason.SKIPPED
-            reports[reason, name].setdefault(skip.worker, skip.number)
-    items = []
-    for (reason, name), workers in reports.items():
-        several = len(workers) >= rules.flags_to_hold
-        if several or reason is Reason.BAD_PHRASE:
-            holds_up = several and reason is Reason.BAD_PHRASE
-            items.append(ReviewItem(reason, name, max(workers.values()), holds_up))
-    return sorted(items, key=lambda item: item.event)
+        if skip.bad_phrase and _is_undecided(skip.bad_phrase, skip, index):
+            reports[skip.bad_phrase].setdefault(skip.worker, skip.number)
+    return [
+        ReviewItem(Reason.BAD_PHRASE, name, max(workers.values()), len(workers) >= rules.flags_to_hold)
+        for name, workers in reports.items()
+    ]
+
+
+def _skipped_questions(questions: Iterable[Question], index: _EventIndex, rules: Rules) -> Iterator[ReviewItem]:
+    """List open questions that several workers have skipped, unless a reviewer has decided since."""
+    for question in questions:
+        mention = question.mentions[0]
+        skips = {
+            skip.worker: skip.number
+            for skip in index.skips
+            if (skip.task, skip.subject, skip.bad_phrase) == (question.task, question.subject, None)
+            and _is_undecided(mention, skip, index)
+        }
+        if len(skips) >= rules.flags_to_hold:
+            yield ReviewItem(Reason.SKIPPED, mention, max(skips.values()))
+
+
+def _is_undecided(mention: str, skip: Skipped, index: _EventIndex) -> bool:
+    decision = index.phrase_decisions.get(mention)
+    return decision is None or decision.number < skip.number
 
 
 def _link_transitions(chain: Chain, linking: LinkingResult) -> tuple[AppliedTransition, ...]:

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from deixis.annotate.events import Event, Judged, Skipped, Undone
 from deixis.annotate.outgoing import send_request
-from deixis.annotate.schema import messages, webhooks
+from deixis.annotate.schema import messages, webhooks, workers
 from deixis.annotate.signatures import make_secret, sign_message
 from deixis.annotate.state import PhotoState
 from deixis.errors import DeixisError
@@ -129,9 +129,12 @@ def queue_messages(
 ) -> None:
     """Store the messages about a change of a photo, in its transaction."""
     now = project.clock()
+    bodies = list(_describe_change(project, photo, before, after, added, now))
+    if any(REVIEW in webhook.kinds for webhook in project.webhooks):
+        bodies += _describe_blocked(project, connection, photo, before, after, now)
     rows = [
         {"webhook": webhook.id, "body": body, "attempts": 0, "due_at": now, "error": None, "failed": False}
-        for body in _describe_change(project, photo, before, after, added, now)
+        for body in bodies
         for webhook in project.webhooks
         if body["type"] in webhook.kinds
     ]
@@ -158,6 +161,23 @@ def _describe_change(
     for item in after.review:
         if (item.reason, item.mention) not in waiting:
             data = about | {"mention": item.mention, "reason": item.reason.value, "holds_up": item.holds_up}
+            yield {"type": REVIEW, "timestamp": now, "data": data}
+
+
+def _describe_blocked(
+    project: Project, connection: Connection, photo: str, before: PhotoState, after: PhotoState, now: float
+) -> Iterator[dict[str, Any]]:
+    """Describe the questions that nobody of those who have joined may answer any more."""
+    barred = {(question.task, question.subject): question.barred for question in before.questions}
+    changed = [each for each in after.questions if each.barred - barred.get((each.task, each.subject), frozenset())]
+    if not changed:
+        return
+    active = (workers.c.role == "worker", workers.c.joined_at.is_not(None), workers.c.suspended_at.is_(None))
+    joined = set(connection.scalars(select(workers.c.id).where(*active, workers.c.forgotten.is_(False))))
+    for question in changed:
+        if joined and joined <= question.barred:
+            about = {"project": project.folder.absolute().name, "photo": photo, "mention": question.mentions[0]}
+            data = {**about, "reason": f"nobody is left to answer: {question.task.value}", "holds_up": True}
             yield {"type": REVIEW, "timestamp": now, "data": data}
 
 

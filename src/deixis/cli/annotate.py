@@ -478,7 +478,7 @@ def _print_status(found: Progress, project: Path) -> None:
             if name in in_use:
                 by_level.setdefault(level, []).append(name)
         levels = "; ".join(f"{level}: {', '.join(names)}" for level, names in by_level.items())
-        table.add_row(each.name or f"({each.worker})", *work, levels)
+        table.add_row(each.name or f"({each.worker})", *work, "suspended by an owner" if each.suspended else levels)
     print_table(table)
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 pytest.importorskip("playwright", reason="playwright is not installed")
 from playwright.sync_api import expect
 
+WORDS = ("tall", "small", "young", "quiet", "calm")
 CAPTIONS = ("A man sees a woman.", "The guy waves.", "Two people.")
 
 
@@ -35,11 +36,22 @@ def test_phrases_are_sorted_with_clicks_and_sent(page: Page, bench: MakeBench, w
     page.get_by_role("button", name="a woman, caption 1").click()
     expect(page.locator(".phrase-group")).to_have_count(3)
     expect(page.get_by_role("button", name="a woman, caption 1")).to_have_attribute("aria-pressed", "true")
+    page.reload()  # loses nothing
+    expect(page.locator(".phrase-group")).to_have_count(3)
     with page.expect_response("**/api/answer") as sent:
         page.get_by_role("button", name="Send these groups").click()
     assert sent.value.ok
     groups = sent.value.request.post_data_json["groups"]
     assert sorted(map(sorted, groups)) == [["0:0-5", "1:0-7"], ["0:11-18"], ["2:0-10"]]
+
+
+def test_groups_whose_phrases_are_all_visible_need_no_scrolling(laptop: Page, bench: MakeBench) -> None:
+    captions = [f"A {word} man and a {word} woman wait for the old bus beside the long road." for word in WORDS]
+    site = bench([captioned(*captions)], group_links=True)
+    join(laptop, site.invite("Ann"))
+    expect(laptop.locator(".phrase-group")).to_have_count(10)
+    expect(laptop.get_by_role("button", name="a calm woman, caption 5")).to_be_in_viewport(ratio=1)
+    expect(laptop.get_by_role("button", name="Send these groups")).to_be_enabled()
 
 
 def test_a_worker_chooses_to_stay_and_the_choice_is_kept(page: Page, bench: MakeBench) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,9 @@ from deixis.annotate.help.proposals import add_proposals
 from deixis.annotate.people import Role
 from deixis.annotate.review import read_phrases
 from deixis.annotate.workflow import Task
-from tests.browser.annotate.actions import join
+from tests.browser.annotate.actions import draw, join
 from tests.browser.annotate.conftest import MakeBench
-from tests.browser.annotate.photos import captioned, two_people_with_a_dog
+from tests.browser.annotate.photos import SIZE, captioned, two_people_with_a_dog
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -154,6 +155,59 @@ def test_the_next_photo_saves_the_phrases(laptop: Page, bench: MakeBench) -> Non
     laptop.get_by_role("button", name="Save, next photo").click()
     expect(laptop.get_by_text("watches")).to_have_count(0)
     assert [each.text for each in read_phrases(site.project, "cat").phrases] == ["A dog"]
+
+
+def test_nobody_leaves_unsaved_edits_by_mistake(laptop: Page, bench: MakeBench) -> None:
+    site = bench([captioned("A dog watches a tall man.")])
+    join(laptop, site.invite("Olga", Role.OWNER))
+    asked: list[str] = []
+    laptop.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
+    laptop.goto(f"{site.address}#/phrases")
+    laptop.get_by_role("link", name="cat").click()
+    laptop.get_by_role("button", name="a tall man", exact=True).click()
+    laptop.get_by_role("button", name="Remove this phrase").click()
+    expect(laptop.get_by_text("Not saved yet.")).to_be_visible()
+    here = laptop.url
+    for leave in (
+        laptop.get_by_role("link", name="Gallery").click,
+        laptop.get_by_role("link", name="← All photos").click,
+        laptop.get_by_role("button", name="Sign out").click,
+        laptop.go_back,
+    ):
+        leave()
+        expect(laptop).to_have_url(here)
+        expect(laptop.get_by_text("Not saved yet.")).to_be_visible()
+    assert asked == ["Leave without saving the phrases?"] * 4
+    laptop.get_by_role("button", name="Save").click()
+    expect(laptop.get_by_text("Saved.")).to_be_visible()
+    laptop.get_by_role("link", name="Guidelines").click()
+    laptop.get_by_role("button", name="Edit: Draw").click()
+    laptop.get_by_label("Text").fill("Mine.")
+    laptop.get_by_role("button", name="Edit: Good or bad").click()
+    expect(laptop.get_by_label("Text")).to_have_value("Mine.")
+    assert asked[4:] == ["Leave without saving the guideline?"]
+
+
+def test_a_reviewer_draws_the_box_that_a_question_waits_for(laptop: Page, bench: MakeBench) -> None:
+    site = bench([captioned("A man smiles.")])
+    for name in ("Ann", "Bob"):
+        member = site.member(name)
+        question = member.next()
+        assert question is not None
+        member.skip(question)
+    join(laptop, site.invite("Olga", Role.REVIEWER))
+    laptop.get_by_role("link", name="Review").click()
+    expect(laptop.locator(".review-item")).to_have_count(1)
+    expect(laptop.get_by_role("button", name="Drop the phrase")).to_be_visible()
+    laptop.keyboard.press("d")
+    expect(laptop.locator(".coloured-captions [aria-pressed=true]")).to_have_text("A man1")
+    draw(laptop, (20, 20, 100, 90), SIZE)
+    laptop.once("dialog", lambda dialog: dialog.dismiss())
+    laptop.get_by_role("link", name="← Review").click()  # the box is not saved
+    laptop.get_by_role("button", name="Save the box").click()
+    expect(laptop.locator(".story li")).to_have_text(re.compile("Olga drew a box: “A man”"))
+    laptop.get_by_role("link", name="← Review").click()
+    expect(laptop.get_by_role("heading", name="Nothing waits for you.")).to_be_visible()
 
 
 def test_a_tie_of_two_workers_is_shown_as_blocked_and_decided_with_one_click(laptop: Page, bench: MakeBench) -> None:

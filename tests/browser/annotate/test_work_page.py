@@ -98,12 +98,16 @@ def test_a_drawn_box_and_a_comment_are_not_lost(laptop: Page, bench: MakeBench) 
     expect(laptop.get_by_role("button", name="Send this box")).to_be_enabled()
     laptop.get_by_role("button", name="Your comment is not finished").click()
     expect(laptop.get_by_label("What should a reviewer know?")).to_have_value("half of a man")
-    laptop.keyboard.press("Escape")
+    laptop.get_by_role("button", name="Send it with my answer").click()
+    laptop.reload()
+    expect(laptop.get_by_text("Your comment goes with the answer: half of a man")).to_be_visible()
     laptop.get_by_role("button", name="Send this box").click()
     expect(laptop.get_by_role("heading", name="No question for you right now.")).to_be_visible()
     all_sent(laptop)
     [sent] = judged(site)
     assert (sent["answer"], sent["box"]) == ("drawn", pytest.approx([20, 20, 100, 90], abs=2))
+    with site.project.database.reading() as connection:
+        assert connection.scalars(select(remarks.c.text)).all() == ["half of a man"]
 
 
 def test_undo_brings_the_question_back(laptop: Page, bench: MakeBench) -> None:

@@ -216,6 +216,7 @@ export interface WorkerProgress {
   accuracy: number | null;
   skipped: number;
   levels: Partial<Record<Task, string>>;
+  suspended: boolean; // by an owner
 }
 
 export interface Dashboard {
@@ -275,7 +276,7 @@ export interface GalleryPhoto {
   chains: GalleryChain[];
   people: string[];
   disagreements: { task: Task; mention: string; answers: [string, string][] }[];
-  corrections: { event: number; who: string; at: string; action: string }[];
+  corrections: { event: number; who: string; at: string; action: string; phrase: string }[];
   can_redo: boolean;
   last_event: number;
 }

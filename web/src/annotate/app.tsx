@@ -10,6 +10,7 @@ import { OwnWorkPage } from "./own_work";
 import { PeoplePage } from "./people";
 import { PhrasesPage } from "./phrases";
 import { ReviewPage } from "./review";
+import { mayLeave } from "./unsaved";
 import { WorkPage } from "./work_page";
 
 const REVIEWS: readonly api.Role[] = ["reviewer", "owner"];
@@ -81,6 +82,7 @@ function Inside() {
     );
 
   const leave = async () => {
+    if (!mayLeave()) return;
     await api.logout().catch(() => undefined);
     go("", "replace");
     look();
@@ -113,7 +115,12 @@ function Inside() {
       ) : tab?.place === "review" ? (
         <ReviewPage session={session} />
       ) : tab?.place === "gallery" ? (
-        <GalleryPage session={session} photo={place[1]} onOpen={(photo) => go(`gallery/${photo}`)} />
+        <GalleryPage
+          session={session}
+          photo={place[1]}
+          from={{ mention: place[2] ?? "", isDrawing: place[3] === "draw" }}
+          onOpen={(photo) => go(`gallery/${photo}`)}
+        />
       ) : tab?.place === "dashboard" ? (
         <DashboardPage user={user} />
       ) : tab?.place === "people" ? (

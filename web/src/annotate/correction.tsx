@@ -6,12 +6,13 @@ import * as api from "./api";
 import { ColouredCaptions, colouredBoxes } from "./coloured_chains";
 import { Drawing, type DrawingControl } from "./drawing";
 import { Frame } from "./frame";
-import { ChangedBy } from "./gallery";
+import { ChangedBy, type Chosen } from "./gallery";
 import { isKey, useKeys } from "./keys";
 import { Failure, useSubmit } from "./login";
 import { Overlay } from "./overlay";
 import { modelTag } from "./proposals";
 import { LABELS, TASK_TEXTS, describeStage } from "./tasks";
+import { useUnsaved } from "./unsaved";
 
 const ACTIONS: Record<string, string> = {
   draw: "drew a box",
@@ -29,15 +30,16 @@ type Mode = { kind: "box"; moved: api.GalleryBox | null } | { kind: "merge" } | 
 interface Props {
   id: string;
   session: api.Session;
+  from: Chosen;
   before: string | undefined;
   next: string | undefined;
   onOpen: (photo: string) => void;
 }
 
-export function CorrectionPage({ id, session, before, next, onOpen }: Props) {
+export function CorrectionPage({ id, session, from, before, next, onOpen }: Props) {
   const [entry, setEntry] = useState<api.GalleryPhoto | null>(null);
-  const [chosen, setChosen] = useState(""); // a mention of the chain
-  const [mode, setMode] = useState<Mode>(null);
+  const [chosen, setChosen] = useState(from.mention); // a mention of the chain
+  const [mode, setMode] = useState<Mode>(from.isDrawing ? { kind: "box", moved: null } : null);
   const [box, setBox] = useState<Box | null>(null);
   const drawing = useRef<DrawingControl>(null);
   const captions = useRef<HTMLDivElement>(null);
@@ -45,6 +47,7 @@ export function CorrectionPage({ id, session, before, next, onOpen }: Props) {
   useEffect(() => {
     if (mode?.kind === "merge") captions.current?.scrollIntoView({ block: "nearest" });
   }, [mode?.kind]);
+  useUnsaved(mode?.kind === "box" && box && !sameBox(box, mode.moved?.xyxy) ? "the box" : "");
   const { failure, isBusy, run } = useSubmit();
   useEffect(() => void run(async () => setEntry(await api.galleryPhoto(id))), []);
 
@@ -137,6 +140,7 @@ export function CorrectionPage({ id, session, before, next, onOpen }: Props) {
       </Frame>
       <section class="asking" aria-label="Corrections">
         <p class="task-line">
+          {from.mention && <a href="#/review">← Review</a>}
           <a href="#/gallery">← Gallery</a>
           <span class="soft">{entry.name}</span>
           <span class="chip">{entry.stage}</span>
@@ -149,8 +153,16 @@ export function CorrectionPage({ id, session, before, next, onOpen }: Props) {
           <button disabled={isBusy || !entry.can_redo} onClick={() => void redo()}>
             Redo <kbd>Ctrl Y</kbd>
           </button>
-          {before && <button onClick={() => onOpen(before)}>← Before</button>}
-          {next && <button onClick={() => onOpen(next)}>Next →</button>}
+          {before && (
+            <button disabled={mode?.kind === "box"} onClick={() => onOpen(before)}>
+              ← Before
+            </button>
+          )}
+          {next && (
+            <button disabled={mode?.kind === "box"} onClick={() => onOpen(next)}>
+              Next →
+            </button>
+          )}
         </p>
         <Failure line={failure} />
         {mode?.kind === "merge" && chain ? (
@@ -197,9 +209,9 @@ export function CorrectionPage({ id, session, before, next, onOpen }: Props) {
           <details class="story" open>
             <summary>Corrections ({entry.corrections.length})</summary>
             <ol>
-              {entry.corrections.map(({ event, who, at, action }) => (
+              {entry.corrections.map(({ event, who, at, action, phrase }) => (
                 <li key={event}>
-                  <b dir="auto">{who}</b> {ACTIONS[action] ?? action}
+                  <b dir="auto">{who}</b> {ACTIONS[action] ?? action}: <span dir="auto">“{phrase}”</span>
                   <span class="soft"> {new Date(at).toLocaleString("en-GB")}</span>
                 </li>
               ))}
@@ -355,7 +367,13 @@ function Disagreements({ entry }: { entry: api.GalleryPhoto }) {
 }
 
 const stageName = (chain: api.GalleryChain) =>
-  chain.stage === "not visual" ? (chain.is_scene ? "scene or place" : "no box") : describeStage(chain.stage);
+  chain.stage === "not visual"
+    ? chain.is_scene
+      ? "scene or place"
+      : "no box"
+    : chain.stage in TASK_TEXTS
+      ? `people are asked: ${describeStage(chain.stage)}`
+      : describeStage(chain.stage);
 
 function endings(chain: api.GalleryChain): [string, string][] {
   const now = chain.stage !== "not visual" ? "" : chain.is_scene ? "scene" : "no box";
@@ -366,6 +384,8 @@ function endings(chain: api.GalleryChain): [string, string][] {
   ];
   return all.filter(([ending]) => ending !== now);
 }
+
+const sameBox = (box: Box, other: readonly number[] | undefined) => other?.every((side, at) => side === box[at]) ?? false;
 
 const toggled = (types: readonly string[], type: string) =>
   types.includes(type) ? types.filter((each) => each !== type) : [...types, type];

@@ -260,6 +260,7 @@ function Workers({ said, user, onChange }: { said: api.Dashboard; user: api.Pers
               <tr key={worker.worker}>
                 <th scope="row" dir="auto">
                   {worker.name ?? <span class="soft">forgotten</span>}
+                  {worker.suspended && <span class="chip">suspended</span>}
                 </th>
                 <td>{worker.judged.toLocaleString("en")}</td>
                 <td>{worker.skipped.toLocaleString("en")}</td>

@@ -1,13 +1,16 @@
-// What somebody has begun for a question and not sent: a box and a comment. It survives a reload of the page.
+// What somebody has begun for a question and not sent: a box, comments and groups. It survives a reload of the page.
 import type { Box } from "../api";
+import type { Groups } from "./groups";
 
 export interface Draft {
   box: Box | null;
-  comment: string;
+  comment: string; // not finished
+  remark: string; // goes with the answer
+  groups: Groups | null;
 }
 
 const KEY = "deixis-draft";
-const NOTHING: Draft = { box: null, comment: "" };
+const NOTHING: Draft = { box: null, comment: "", remark: "", groups: null };
 
 /** The draft of one question. Only the latest question has one. */
 export function readDraft(token: string): Draft {
@@ -15,7 +18,9 @@ export function readDraft(token: string): Draft {
     const found = JSON.parse(sessionStorage.getItem(KEY) ?? "{}") as Partial<Draft> & { token?: string };
     if (found.token !== token) return NOTHING;
     const box = Array.isArray(found.box) && found.box.length === 4 ? found.box : null;
-    return { box, comment: typeof found.comment === "string" ? found.comment : "" };
+    const text = (said: unknown) => (typeof said === "string" ? said : "");
+    const groups = Array.isArray(found.groups) ? found.groups : null;
+    return { box, comment: text(found.comment), remark: text(found.remark), groups };
   } catch {
     return NOTHING;
   }

@@ -19,10 +19,17 @@ const STAGES: [api.PhotoStage, string][] = [
 interface Props {
   session: api.Session;
   photo: string | undefined;
+  from: Chosen;
   onOpen: (photo: string) => void;
 }
 
-export function GalleryPage({ session, photo, onOpen }: Props) {
+/** What a reviewer comes to correct: the chain of a mention, perhaps by drawing a box. */
+export interface Chosen {
+  mention: string;
+  isDrawing: boolean;
+}
+
+export function GalleryPage({ session, photo, from, onOpen }: Props) {
   const [filter, setFilter] = useState(NO_FILTER);
   const [offset, setOffset] = useState(0);
   const [found, setFound] = useState<Awaited<ReturnType<typeof api.gallery>> | null>(null);
@@ -43,6 +50,7 @@ export function GalleryPage({ session, photo, onOpen }: Props) {
         key={photo}
         id={photo}
         session={session}
+        from={from}
         before={ids[at - 1]}
         next={at >= 0 ? ids[at + 1] : undefined}
         onOpen={onOpen}

@@ -2,6 +2,7 @@ import { useState } from "preact/hooks";
 import * as api from "./api";
 import { FormattedText } from "./formatted_text";
 import { TASK_TEXTS, LABELS } from "./tasks";
+import { mayLeave, useUnsaved } from "./unsaved";
 
 /** What an answer should mind, with examples. */
 export function Guide({ task, guideline }: { task: api.Task; guideline: api.Guideline }) {
@@ -55,7 +56,7 @@ export function GuidelinesPage({ guidelines, isOwner, onChange }: PageProps) {
             <>
               <Guide task={task} guideline={guideline} />
               {isOwner && (
-                <button class="card-action" onClick={() => setEdited(task)} aria-label={`Edit: ${TASK_TEXTS[task].name}`}>
+                <button class="card-action" onClick={() => mayLeave() && setEdited(task)} aria-label={`Edit: ${TASK_TEXTS[task].name}`}>
                   Edit
                 </button>
               )}
@@ -78,8 +79,8 @@ const ANSWERS: Record<api.Task, string[]> = {
   verify: ["yes", "no"],
   requirement: ["box", "scene", "no box"],
   drawing: ["drawn", "no more"],
-  quality: ["good", "bad"],
-  coverage: ["all", "more"],
+  quality: ["good", "bad", "adjusted"],
+  coverage: ["all", "more", "wrong box"],
   group: ["grouped"],
   pair: ["right", "wrong"],
 };
@@ -88,6 +89,8 @@ function Edit({ task, guideline, onDone }: EditProps) {
   const [text, setText] = useState(guideline.text);
   const [examples, setExamples] = useState(guideline.examples);
   const [failure, setFailure] = useState("");
+  const isEdited = text !== guideline.text || JSON.stringify(examples) !== JSON.stringify(guideline.examples);
+  useUnsaved(isEdited ? "the guideline" : "");
   const change = (place: number, what: Partial<api.Example>) =>
     setExamples(examples.map((each, at) => (at === place ? { ...each, ...what } : each)));
   const save = async (event: Event) => {

@@ -6,6 +6,7 @@ import { Failure, useSubmit } from "./login";
 import { Frame } from "./frame";
 import { parseMentionId, splitWords, type Word } from "./caption_words";
 import { Pager } from "./pager";
+import { useUnsaved } from "./unsaved";
 
 const PAGE = 50;
 const THUMBNAIL = 160;
@@ -70,6 +71,8 @@ function OnePhoto({ id, session, next, onOpen }: OneProps) {
     setPhrases(found.phrases.map(({ id: place, types }) => ({ id: place, types })));
   };
   useEffect(() => void run(async () => take(await api.phrases(id))), []);
+  const isEdited = shown !== null && !isSaved && !isSame(phrases, shown.phrases);
+  useUnsaved(isEdited ? "the phrases" : "");
   if (!shown) return <main class="notice">{failure || "One moment …"}</main>;
 
   const change = (to: api.Phrase[]) => {
@@ -89,7 +92,6 @@ function OnePhoto({ id, session, next, onOpen }: OneProps) {
     setSaved(true);
     setChosen("");
   };
-  const isEdited = !isSaved && !isSame(phrases, shown.phrases);
   const goOn = () =>
     void run(async () => {
       if (isEdited) await save();
@@ -102,14 +104,7 @@ function OnePhoto({ id, session, next, onOpen }: OneProps) {
       <Frame photo={shown.photo} hasPicture={session.photos} label="Photo" />
       <section class="asking">
         <p class="task-line">
-          <a
-            href="#/phrases"
-            onClick={(event) => {
-              if (isEdited && !confirm("Leave without saving the phrases?")) event.preventDefault();
-            }}
-          >
-            ← All photos
-          </a>
+          <a href="#/phrases">← All photos</a>
           {shown.begun && <span class="chip">people have begun here</span>}
         </p>
         <h1>Phrases</h1>

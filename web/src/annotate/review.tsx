@@ -9,11 +9,11 @@ import { boxTag, modelTag } from "./proposals";
 import { describeJudgement, describeStage, describeWho } from "./tasks";
 
 const DECISIONS: Record<string, string> = {
-  box: "A box can be drawn",
+  box: "A box can be drawn: ask people to draw it",
   scene: "It is the scene or the place",
   "no box": "No box can be drawn",
   all: "All boxes are there",
-  more: "A box is missing",
+  more: "A box is missing: ask people to draw it",
   keep: "Keep the phrase",
   drop: "Drop the phrase",
   seen: "Read, nothing to do",
@@ -82,6 +82,7 @@ export function ReviewPage({ session }: { session: api.Session }) {
       k: () => go(-1),
       ArrowUp: () => go(-1),
       ...(decided && { u: () => undo(decided.event) }),
+      ...(item && canDraw(item) && { d: () => location.assign(galleryOf(item, "/draw")) }),
     };
     const act = decision ? () => decide(decision) : keys[key];
     act?.();
@@ -195,9 +196,15 @@ function Item({ item, session, onDecide, onUndo }: ItemProps) {
             </button>
           ))}
         </div>
+        {canDraw(item) && (
+          <p class="row">
+            <a class="button" href={galleryOf(item, "/draw")}>
+              Draw the box yourself <kbd>D</kbd>
+            </a>
+          </p>
+        )}
         <p class="hint" hidden={item.region !== null}>
-          <a href={`#/gallery/${encodeURIComponent(item.photo.id)}`}>Correct it in the gallery</a>: draw, move and delete
-          boxes, split and merge phrases.
+          <a href={galleryOf(item)}>Correct it in the gallery</a>: draw, move and delete boxes, split and merge phrases.
         </p>
         {chain && (
           <details class="story" open={item.remark === null}>
@@ -223,6 +230,12 @@ function Item({ item, session, onDecide, onUndo }: ItemProps) {
     </>
   );
 }
+
+/** People would be asked to draw, which the reviewer can do as well. */
+const canDraw = ({ decisions }: api.ReviewItem) => decisions.includes("box") || decisions.includes("more");
+
+const galleryOf = ({ photo, mention }: api.ReviewItem, what = "") =>
+  `#/gallery/${encodeURIComponent(photo.id)}/${encodeURIComponent(mention)}${what}`;
 
 const regionOf = (box: Box): StyledBox => ({ box, look: "asked", isModel: true, tag: "model" });
 

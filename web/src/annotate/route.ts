@@ -1,10 +1,14 @@
 // The current route, in the part of the address after #, which is not sent to the server.
 import { useEffect, useState } from "preact/hooks";
+import { mayLeave } from "./unsaved";
 
 export function useRoute(): [string[], (to: string, how?: "push" | "replace") => void] {
   const [place, setPlace] = useState(placeNow);
   useEffect(() => {
-    const follow = () => setPlace(placeNow());
+    const follow = (event: HashChangeEvent) => {
+      if (mayLeave()) setPlace(placeNow());
+      else history.pushState(null, "", event.oldURL); // which tells nobody
+    };
     addEventListener("hashchange", follow);
     return () => removeEventListener("hashchange", follow);
   }, []);
@@ -17,4 +21,12 @@ export function useRoute(): [string[], (to: string, how?: "push" | "replace") =>
   return [place, go];
 }
 
-const placeNow = () => location.hash.replace(/^#\/?/, "").split("/").filter(Boolean);
+const placeNow = () => location.hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decoded);
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}

@@ -134,7 +134,7 @@ export const LABELS: Record<string, string> = {
   scene: "Scene or place",
   "no box": "No box",
   drawn: "Drawn",
-  "no more": "No more",
+  "no more": "Nothing to draw",
   good: "Good",
   bad: "Bad",
   adjusted: "Adjusted",

@@ -5,11 +5,11 @@ import { Answers } from "./answers";
 import { Captions } from "./captions";
 import type { WorkQueue } from "./work_queue";
 import { BadPhrase, Comment, Help } from "./dialogs";
-import { keepDraft, readDraft } from "./drafts";
+import { keepDraft, readDraft, type Draft } from "./drafts";
 import { Drawing, type DrawingControl } from "./drawing";
 import { Frame, type FrameControl } from "./frame";
 import { Guide } from "./guidelines";
-import { GroupSorter, groupPlaces, groupsAlone } from "./groups";
+import { GroupSorter, groupPlaces, groupsAlone, type Groups } from "./groups";
 import { isKey, useKeys } from "./keys";
 import { Overlay, type StyledBox } from "./overlay";
 import { acceptedBoxes, judgedBoxes, proposalLine, proposedBoxes } from "./proposals";
@@ -19,6 +19,8 @@ import { CANCEL, TASK_TEXTS, describeTest, stepChoices, type Choice, type Step }
 // A key pressed twice by mistake must not answer the next question too.
 const TOO_SOON_MS = 250;
 const FAST_STEP = 6;
+// What may be below the edge without hiding a word.
+const HIDDEN_PX = 6;
 const ARROWS: Record<string, [number, number]> = {
   ArrowLeft: [-1, 0],
   ArrowRight: [1, 0],
@@ -39,9 +41,9 @@ interface Props {
 /** One question: the photo, what is asked about it, and the ways to answer. */
 export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOpen, onGuide }: Props) {
   const [open, setOpen] = useState<"comment" | "bad phrase" | "help" | null>(null);
-  const [remark, setRemark] = useState("");
-  const [groups, setGroups] = useState(() => groupsAlone(question));
   const [draft] = useState(() => readDraft(question.token));
+  const [remark, setRemark] = useState(draft.remark);
+  const [groups, setGroups] = useState(() => draft.groups ?? groupsAlone(question));
   const [unsent, setUnsent] = useState(draft.comment);
   const [box, setBox] = useState<Box | null>(null);
   const [step, setStep] = useState<Step | null>(question.task === "quality" && draft.box ? "adjusted" : null);
@@ -63,14 +65,23 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
   // All phrases must have been on the screen: a very long list of them has to be scrolled.
   const lookAtEnd = () => {
     const { scrollTop = 0, clientHeight = 0, scrollHeight = 0 } = asked.current ?? {};
-    setAllShown((was) => was || scrollTop + clientHeight >= scrollHeight - 2);
+    setAllShown((was) => was || scrollTop + clientHeight >= scrollHeight - HIDDEN_PX);
   };
   useEffect(() => {
     const watched = new ResizeObserver(lookAtEnd);
     watched.observe(asked.current!);
     return () => watched.disconnect();
   }, []);
-  const keep = (drawn: Box | null, comment: string) => keepDraft(question.token, { box: drawn, comment });
+  const kept = useRef(draft);
+  const keep = (part: Partial<Draft>) => {
+    kept.current = { ...kept.current, ...part };
+    keepDraft(question.token, kept.current);
+  };
+
+  const sortInto = (sorted: Groups) => {
+    setGroups(sorted);
+    keep({ groups: sorted });
+  };
 
   useEffect(() => {
     if (document.activeElement === document.body) heading.current?.focus();
@@ -83,10 +94,16 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
   const leaveStep = () => {
     setStep(null);
     setBox(null);
-    keep(null, unsent);
+    keep({ box: null });
   };
+  const showEnd = () => asked.current?.scrollTo({ top: asked.current.scrollHeight });
   const answer = ({ answer: said, key, box: wrong }: Choice) => {
     if (said === CANCEL) return leaveStep();
+    if (isAllShown === false) {
+      queue.tell({ line: "There were more phrases below. Look at them, then answer.", kind: "plain" });
+      requestAnimationFrame(() => requestAnimationFrame(showEnd)); // the notice takes room
+      return;
+    }
     if (said === "grouped") return canAnswer ? send(said, null) : undefined;
     const drawn = key === "Enter" ? boxNow() : (wrong ?? null);
     if (!canAnswer || (key === "Enter" && !drawn)) return;
@@ -168,7 +185,7 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
             control={drawing}
             onBox={(drawn) => {
               setBox(drawn);
-              keep(drawn, unsent);
+              keep({ box: drawn });
             }}
             onUndo={() => queue.undo()}
           />
@@ -187,7 +204,7 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
           <h1 ref={heading} tabIndex={-1}>
             <QuestionText question={question} />
           </h1>
-          {question.task === "group" && <GroupSorter question={question} groups={groups} onGroups={setGroups} />}
+          {question.task === "group" && <GroupSorter question={question} groups={groups} onGroups={sortInto} />}
           {question.proposal && (
             <p class="suggestion">
               <span class="chip is-model">{proposalLine(question)}</span>
@@ -199,7 +216,7 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
             </p>
           )}
           {isAllShown === false && (
-            <button class="more-below" onClick={() => asked.current?.scrollTo({ top: asked.current.scrollHeight })}>
+            <button class="more-below" onClick={showEnd}>
               More below ↓
             </button>
           )}
@@ -272,13 +289,13 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
           onClose={(text) => {
             const isChanged = text !== remark;
             setUnsent(isChanged ? text : "");
-            keep(boxNow(), isChanged ? text : "");
+            keep({ comment: isChanged ? text : "" });
             setOpen(null);
           }}
           onKeep={(said) => {
             setRemark(said);
             setUnsent("");
-            keep(boxNow(), "");
+            keep({ comment: "", remark: said });
             setOpen(null);
           }}
           onSkip={(said) => skip(null, said)}

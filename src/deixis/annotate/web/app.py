@@ -21,7 +21,7 @@ from starlette.responses import Response
 
 from deixis import __version__
 from deixis.annotate.api_tokens import UnknownTokenError
-from deixis.annotate.guidelines import read_guidelines
+from deixis.annotate.guidelines import keep_default_guidelines, read_guidelines
 from deixis.annotate.help.order import UncertaintyOrder
 from deixis.annotate.judgements import ExpiredQuestionError, UnknownQuestionError
 from deixis.annotate.people import InvitationError, NameTakenError, Role, invite, renew_invitation
@@ -99,6 +99,7 @@ def make_app(
     `workforce_hosts` may show one page in a frame. `oidc` is the provider of sign-in by OpenID Connect.
     """
     policy = policy or WorkbenchPolicy()
+    keep_default_guidelines(project)
     context = _make_context(project, policy, link, limits or Limits(), workforce_hosts)
     provider: Provider | None = None
     if oidc is not None:
