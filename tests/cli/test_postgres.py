@@ -69,7 +69,7 @@ def test_an_index_is_copied_into_a_database_and_back(
 def test_errors_are_one_line(address: str, tmp_path: Path, sample_index: Path, command: Command) -> None:
     nowhere = f"postgresql://ada:{PASSWORD}@127.0.0.1:1/family"
     for arguments, words in (
-        (["index", "--into", address], "--from INDEX"),
+        (["index", "--into", address], "deixis index PHOTOS"),
         (["index", tmp_path, "--from", sample_index], "--from INDEX"),
         (["index", "--from", sample_index, "--into", address, "--rebuild"], "--from"),
         (["index", tmp_path, "--into", tmp_path / "x", "--approximate"], "--approximate"),
