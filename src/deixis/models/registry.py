@@ -76,7 +76,7 @@ class ModelSpec:
     finish
         Writes additional files into the run directory at the end of a run.
     single_choice
-        Whether training goes on with what the validation split chose, so that one run cannot serve two choices.
+        Whether `finish` changes the chosen model, so that one run cannot serve two choices.
     internal_scores
         Names of scores that only choose the best epoch and are not reported.
     evaluation_task

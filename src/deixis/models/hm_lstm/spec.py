@@ -121,5 +121,4 @@ SPEC = ModelSpec(
     objective=lazy("deixis.models.hm_lstm.training:objective"),
     evaluate=lazy("deixis.models.hm_lstm.training:evaluate"),
     load=lazy("deixis.models.hm_lstm.pipeline:HMLSTMPipeline.from_artifact"),
-    single_choice=True,
 )

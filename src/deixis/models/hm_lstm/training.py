@@ -57,13 +57,14 @@ def prepare_data(run: Run) -> HMLSTMTrainingData:
             f"{run.dataset.path}: correspondence=gold needs boxes of phrases, and the data set has none; import it "
             "with --entities, or set correspondence=mixed"
         )
-    vectors = named_vectors(data.word_vectors or PACKAGES[0])
+    known = run.prepared if isinstance(run.prepared, HMLSTMTrainingData) else None
+    vectors = known.word_vectors if known else named_vectors(data.word_vectors or PACKAGES[0])
     train, dev = run.read_photos(data.feature_source, sentences=True)
 
     def parse(features: PhotoFeatures, gold: bool = False) -> ParsedPhotos:
         return in_turn(lambda: parse_photos(run.dataset, features, gold=gold, on_progress=run.on_progress))
 
-    parsed = parse(train, gold)
+    parsed = known.parsed if known else parse(train, gold)
     return HMLSTMTrainingData(
         train=train,
         dev=dev,

@@ -61,7 +61,8 @@ def prepare_data(run: Run) -> CaptionData:
     data = run.settings[CaptionDataSettings]
     grid = data.feature_grid if run.settings[MRNNSettings].attention else 0
     train, dev = run.read_photos(data.feature_source)
-    captions = _read_captions(train, grid, run.on_progress)
+    known = run.prepared if isinstance(run.prepared, CaptionData) else None
+    captions = known.captions if known else _read_captions(train, grid, run.on_progress)
     if captions is None:
         raise DatasetError(f"{run.dataset.path}: no photo of split {run.train_split!r} has a caption to train on")
     dev_captions = _read_captions(dev, grid, run.on_progress) if dev else None

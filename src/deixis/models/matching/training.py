@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,7 @@ class MatchingData(TrainingData):
     pairs: RegionPhrasePairs | NDArray[np.int64]  # regions and phrases; or the row of the photo of each sentence
     training_texts: Callable[[], Sequence[str]]  # every training text, as often as it occurs: what a vocabulary counts
     text_features: TextFeatures | None  # fitted; None with a text encoder
-    evaluate: Callable[[TwoBranch | Similarity], DevScores] | None  # on the validation split; None without one
+    evaluate: Callable[[TwoBranch | Similarity], DevScores] | None = None  # on the validation split; None without one
 
 
 def prepare_data(run: Run) -> MatchingData:
@@ -62,7 +62,14 @@ def prepare_data(run: Run) -> MatchingData:
     # First the texts: missing word vectors raise an error before any photo is encoded.
     texts = in_turn(lambda: _read_texts(run))
     train, dev = run.read_photos(data.feature_source, boxes=data.uses_regions, sentences=data.uses_sentences)
-    return (_phrase_data if data.uses_regions else _sentence_data)(run, train, dev, texts)
+    if isinstance(run.prepared, MatchingData):
+        prepared = run.prepared
+    else:
+        prepared = (_phrase_data if data.uses_regions else _sentence_data)(run, train, texts)
+    scorer = None
+    if dev is not None:
+        scorer = _localization_scorer(run, dev, texts) if data.uses_regions else _retrieval_scorer(dev, texts)
+    return replace(prepared, dev=dev if scorer else None, evaluate=scorer)
 
 
 @dataclass(frozen=True)
@@ -95,12 +102,12 @@ def _read_texts(run: Run) -> _Texts:
     return _Texts(run.dataset, found.features, found.vectors)
 
 
-def _sentence_data(run: Run, train: PhotoFeatures, dev: PhotoFeatures | None, texts: _Texts) -> MatchingData:
-    """Photos with their sentences."""
+def _sentence_data(run: Run, train: PhotoFeatures, texts: _Texts) -> MatchingData:
+    """Photos with their sentences, to train on."""
     rows, owner = train.photos.sentence_rows()
     return MatchingData(
         train=train,
-        dev=dev,
+        dev=None,
         sentences=len(rows),
         texts=f"{len(rows):,} sentences",
         visual=train.vectors(),
@@ -108,7 +115,6 @@ def _sentence_data(run: Run, train: PhotoFeatures, dev: PhotoFeatures | None, te
         pairs=owner,
         training_texts=lambda: texts.caption_texts(rows),
         text_features=texts.features,
-        evaluate=_retrieval_scorer(dev, texts) if dev is not None else None,
     )
 
 
@@ -118,25 +124,22 @@ def _retrieval_scorer(dev: PhotoFeatures, texts: _Texts) -> Callable[[TwoBranch 
     return lambda model: retrieval_scores(model.scores(model.prepare_visual(visual), model.prepare_text(text)), owner)
 
 
-def _phrase_data(run: Run, train: PhotoFeatures, dev: PhotoFeatures | None, texts: _Texts) -> MatchingData:
-    """Regions with their phrases."""
+def _phrase_data(run: Run, train: PhotoFeatures, texts: _Texts) -> MatchingData:
+    """Regions with their phrases, to train on."""
     data = run.settings[MatchingDataSettings]
     regions = region_set(train, data, where=str(run.dataset.path), on_progress=run.on_progress)
     pairs = regions.pairs
-    text = texts.encode_phrases(run, pairs.phrases)
-    evaluate = _localization_scorer(run, dev, texts) if dev is not None else None
     return MatchingData(
         train=train,
-        dev=dev if evaluate else None,
+        dev=None,
         phrases=len(pairs),
         texts=f"{len(pairs):,} phrases",
         sources={"proposals": proposals_of(train, data.max_proposals)},
         visual=regions.vectors,
-        text=text,
+        text=texts.encode_phrases(run, pairs.phrases),
         pairs=pairs,
         training_texts=lambda: [pairs.phrases[phrase] for phrase in pairs.phrase],
         text_features=texts.features,
-        evaluate=evaluate,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -46,7 +46,7 @@ from deixis.models.training.run_record import (
 )
 from deixis.models.training.settings import Settings, TrainSettings, settings_to_json, train_command
 from deixis.models.training.trainer import MODEL, RUN, Outcome, Trainer, refuse_unusable
-from deixis.storage.atomic import explain_os_errors, new_directory
+from deixis.storage.atomic import explain_os_errors, make_parents, new_directory
 from deixis.storage.progress import OnProgress, no_progress
 
 T = TypeVar("T")
@@ -135,6 +135,7 @@ class Run:
     resume: bool = False
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     on_progress: OnProgress = no_progress
+    prepared: TrainingData | None = None  # data that differs in the validation photos only, to take the rest from
 
     @property
     def is_first(self) -> bool:
@@ -169,7 +170,10 @@ class Run:
         `sentences` requires sentences of the photos.
         """
         photos = training_photos(self.dataset, self.train_split, boxes=boxes)
-        train = in_turn(lambda: read_photos(self.dataset, photos, features, on_progress=self.on_progress))
+        if self.prepared:
+            train = self.prepared.train
+        else:
+            train = in_turn(lambda: read_photos(self.dataset, photos, features, on_progress=self.on_progress))
         refuse_no_photos(self.dataset, train, self.train_split)
         if sentences and not has_sentences(train):
             raise DatasetError(f"{self.dataset.path}: no photo of split {self.train_split!r} has a sentence")
@@ -293,10 +297,11 @@ def _train_network(run: Run) -> TrainResult | None:
     data = spec.prepare_data(run)
     model = spec.build(run, data)
     objective = spec.objective(run, model, data)
+    choices = _choices(run, model, data)
     if isinstance(objective, Stage):
-        outcome = _train_stage(run, model, data, objective, run.out, run.about(data), run.resume)
+        outcome = _train_stage(run, model, objective, choices, run.out, run.about(data), run.resume)
     elif objective is not None:
-        outcome = _train_stages(run, model, data, objective)
+        outcome = _train_stages(run, model, data, choices)
     else:
         raise DeixisError(f"{spec.name}: has training settings but no objective")
     if not run.is_first:
@@ -306,9 +311,32 @@ def _train_network(run: Run) -> TrainResult | None:
     return run.result(data, outcome.model.parent, outcome.best, outcome)
 
 
+Choices = Mapping[str, Evaluate | None]
+"""What chooses the best epoch, by name: the validation split, without a name, or each half of it."""
+
+
+def _choices(run: Run, model: Any, data: TrainingData) -> Choices:
+    if data.dev is None:
+        return {"": None}
+
+    def evaluation(own_run: Run, own_data: TrainingData) -> Evaluate:
+        def evaluate() -> Any:
+            return run.spec.evaluate(own_run, model, own_data)
+
+        return evaluate
+
+    if run.settings[DataSettings].select_on != "halves":
+        return {"": evaluation(run, data)}
+    shared = replace(run, prepared=data)
+    halves = {half: replace(shared, settings=run.settings.with_values({"select_on": half})) for half in HALVES}
+    return {half: evaluation(own_run, run.spec.prepare_data(own_run)) for half, own_run in halves.items()}
+
+
 def _train_stage(
-    run: Run, model: Any, data: TrainingData, stage: Stage, folder: Path, about: RunDescription, resume: bool
+    run: Run, model: Any, stage: Stage, choices: Choices, folder: Path, about: RunDescription, resume: bool
 ) -> Outcome:
+    """Train a stage; the model then has the weights of the first choice."""
+
     def show(description: str, done: int, total: int | None) -> None:
         run.on_progress(f"{stage.name}: {description}" if stage.name else description, done, total)
 
@@ -320,46 +348,49 @@ def _train_stage(
         folder,
         about=about,
         keep=model.write,
-        evaluate=_evaluations(run, model, data),
+        evaluate=choices,
         on_progress=show,
         choose_from=stage.choose_from,
     ).train(resume=resume)
 
 
-def _evaluations(run: Run, model: Any, data: TrainingData) -> Evaluate | dict[str, Evaluate] | None:
-    """What chooses the best epoch: the validation split, or each half of it."""
-    if data.dev is None:
-        return None
+def _train_stages(run: Run, model: Any, data: TrainingData, choices: Choices) -> Outcome:
+    """Train in stages, each in its own folder; the model of the last one is saved with a card about all.
 
-    def evaluation(own_run: Run, own_data: TrainingData) -> Evaluate:
-        def evaluate() -> Any:
-            return run.spec.evaluate(own_run, model, own_data)
-
-        return evaluate
-
-    if run.settings[DataSettings].select_on != "halves":
-        return evaluation(run, data)
-    halves = {half: replace(run, settings=run.settings.with_values({"select_on": half})) for half in HALVES}
-    return {half: evaluation(own_run, run.spec.prepare_data(own_run)) for half, own_run in halves.items()}
-
-
-def _train_stages(run: Run, model: Any, data: TrainingData, stages: Iterator[Stage]) -> Outcome:
-    """Train in stages, each in its own folder; the model of the last one is saved with a card about all."""
+    A stage starts from the epoch that was chosen in the one before. Choices share stages as long as they choose the
+    same epochs; a later choice then continues in a folder of its name.
+    """
     about = run.about(data)
     if run.is_first:
         _begin(run, about)
-    outcomes = []
-    for stage in stages:
-        folder = run.out / stage.name
-        about_stage = replace(about, features={**about.features, "stage": stage.name})
-        # A finished stage ends at once and hands over its weights.
-        resume = run.resume and (folder / RUN).exists()
-        outcomes.append(_train_stage(run, model, data, stage, folder, about_stage, resume))
-    last, seconds = outcomes[-1], sum(outcome.seconds for outcome in outcomes)
-    if run.is_first:
-        with explain_os_errors(run.out / MODEL), new_directory(run.out / MODEL, replace=True) as folder:
-            model.write(folder, model_card(run.about(data), run.training, last.best, seconds))
-    return replace(last, model=run.out / MODEL, steps=sum(outcome.steps for outcome in outcomes), seconds=seconds)
+    folders: dict[str, list[Path]] = {name: [] for name in choices}  # of the stages that are trained already
+    outcomes: dict[str, Outcome] = {}
+    for name in choices:
+        together = [name] if outcomes else list(choices)
+        shared, found = list(folders[name]), list[Outcome]()
+        out = run.out if shared in [[], *(folders[other] for other in outcomes)] else run.out / name
+        stages: Any = run.spec.objective(replace(run, out=out), model, data)
+        for number, stage in enumerate(stages):
+            known = number < len(shared)
+            folder = shared[number] if known else out / stage.name
+            about_stage = replace(about, features={**about.features, "stage": stage.name})
+            # A finished stage ends at once and hands over its weights.
+            resume = known or (run.resume and (folder / RUN).exists())
+            own = {each: choices[each] for each in together}
+            found.append(_train_stage(run, model, stage, own, folder, about_stage, resume))
+            for each in together if not known else ():
+                folders[each].append(folder)
+            bests = found[-1].bests
+            together = [each for each in together if bests[each].epoch == bests[name].epoch]
+        seconds = sum(outcome.seconds for outcome in found)
+        path = run.out / name / MODEL
+        if run.is_first:
+            card = model_card(run.about(data), run.training, found[-1].bests[name], seconds)
+            with explain_os_errors(path), make_parents(path), new_directory(path, replace=True) as folder:
+                model.write(folder, card)
+        outcomes[name] = replace(found[-1], model=path, steps=sum(each.steps for each in found), seconds=seconds)
+    bests = {name: outcomes[name].bests[name] for name in choices}
+    return replace(outcomes[next(iter(choices))], bests=bests)
 
 
 def _begin(run: Run, about: RunDescription) -> None:

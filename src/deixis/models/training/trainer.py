@@ -305,7 +305,7 @@ class Trainer(Generic[Batch]):
         *,
         about: RunDescription,
         keep: Callable[[Path], None],
-        evaluate: Evaluate | Mapping[str, Evaluate] | None = None,
+        evaluate: Evaluate | Mapping[str, Evaluate | None] | None = None,
         on_progress: OnProgress = no_progress,
         choose_from: int = 0,
     ) -> None:
