@@ -144,14 +144,15 @@ class WordVectors(Storable):
     def fingerprint(self) -> str:
         """Hash of the words and their vectors."""
         together = hashlib.sha256()
-        for name, array in sorted(self._arrays().items()):
+        for name, array in sorted(self._arrays.items()):
             together.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
             together.update(np.ascontiguousarray(array).data)
         return together.hexdigest()
 
     def to_artifact(self) -> Artifact:
-        return Artifact(self.KIND, {"source": self.source, "fingerprint": self.fingerprint}, self._arrays())
+        return Artifact(self.KIND, {"source": self.source, "fingerprint": self.fingerprint}, self._arrays)
 
+    @cached_property
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """The matrix, and the words sorted and joined, as `_SortedWords` takes them, with their rows."""
         words = sorted(self._row_of, key=_encode)
