@@ -203,6 +203,9 @@ class RegionPipeline(Pipeline):
     uncalibrated_description: ClassVar[DescriptionSettings | None] = None
     """Settings of `describe` for a model without its own; None for those of the shipped describer."""
 
+    photo_model: EmbeddingPipeline | None = None
+    """A photo model that is already open, so that this model need not open another one to estimate presence."""
+
     @property
     def separates_boxes(self) -> bool:
         """Whether the model was trained to find one box for each thing that a phrase names."""

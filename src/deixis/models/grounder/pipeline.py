@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,14 @@ from deixis.models.box_sets import RegionMembers, fit_box_sets
 from deixis.models.describer.description import DescriptionSettings
 from deixis.models.grounder.inputs import to_word_spans
 from deixis.models.grounder.model import Grounder, GroundingOutput
-from deixis.models.grounding import PhotoProposals, PhraseScores, RegionPipeline, make_region_inputs
+from deixis.models.grounding import (
+    EmbeddingPipeline,
+    PhotoProposals,
+    PhraseScores,
+    RegionPipeline,
+    make_region_inputs,
+)
+from deixis.models.presence import PresenceCalibration, presence_features
 from deixis.models.region_inputs import RegionInputs, read_regions
 from deixis.storage.artifacts import Artifact
 from deixis.storage.progress import OnProgress, no_progress
@@ -59,11 +67,23 @@ class GrounderPipeline(RegionPipeline):
     def score_phrases(self, regions: PhotoProposals, sentence: Sentence, phrases: Sequence[Phrase]) -> PhraseScores:
         inputs = make_region_inputs(regions, cells=self.model.settings.use_feature_map)
         found = self.model.ground(inputs, *to_word_spans(sentence.tokens, [phrase.span for phrase in phrases]))
+        presence = found.presence
+        if presence is not None and self._calibrated_presence is not None:
+            photo_model, calibration = self._calibrated_presence
+            presence = calibration.probabilities(presence_features(photo_model, inputs, phrases, presence))
         size = np.tile(regions.features.size, 2)
         sets = None  # without regions there is nothing to select
         if len(inputs):
             sets = [replace(each, boxes=each.boxes * size) for each in self.model.select_boxes(found)]
-        return PhraseScores(found.scores, found.boxes * size, found.presence, sets)
+        return PhraseScores(found.scores, found.boxes * size, presence, sets)
+
+    @cached_property
+    def _calibrated_presence(self) -> tuple[EmbeddingPipeline, PresenceCalibration] | None:
+        """The photo model that presence was fitted to, and the fit; None if there is none for this image encoder."""
+        for calibration in self.model.presence_calibrations:
+            if (photo_model := calibration.open(self.encoder, self.photo_model)) is not None:
+                return photo_model, calibration
+        return None
 
     def proposal_vectors(self, features: PhotoFeatures, photo_id: str) -> Floats:
         return self.model.prepare_visual(read_regions(features.store, photo_id, features.max_proposals))

@@ -1,0 +1,80 @@
+"""Presence: the probability that a photo shows a phrase at all, fitted to photos with captions.
+
+A logistic regression of the cosines of the phrase with the photo and with its most similar region, by a photo model
+with the same image encoder, and of the grounder's own figure for people. `scripts/fit_presence.py` fits it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from deixis.arrays import Floats
+from deixis.language.sentence import Phrase
+from deixis.models.grounding import EmbeddingPipeline, load_embedding_model
+from deixis.models.installed import model_folder
+from deixis.models.provenance import EncoderInfo
+from deixis.models.region_inputs import RegionInputs
+from deixis.storage.artifacts import fingerprint_artifact
+
+FEATURES = 4
+"""Number of features of a phrase; see `presence_features`."""
+
+MONOTONE = (0, 1, 3)
+"""The features that are scores. Their weights are not negative."""
+
+_MIN_FIGURE = 1e-6
+
+
+@dataclass(frozen=True)
+class PresenceCalibration:
+    """The weights of the regression, for a photo model with one image encoder."""
+
+    encoder: str  # fingerprint of the image encoder
+    photo_model: str  # name, as `deixis.load` takes it
+    fingerprint: str  # of the photo model
+    weights: tuple[float, ...]  # of a constant and the features; the weighted sum is a logit
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        found = cls(**{**document, "weights": tuple(map(float, document["weights"]))})
+        if len(found.weights) != 1 + FEATURES:
+            raise ValueError(f"presence: {len(found.weights)} weights instead of {1 + FEATURES}")
+        return found
+
+    def open(self, encoder: EncoderInfo, given: EmbeddingPipeline | None = None) -> EmbeddingPipeline | None:
+        """Open the photo model; None if it is not installed, was trained again, or has another image encoder.
+
+        `given` is a photo model that is already open. It is returned if it is the one that is needed.
+        """
+        folder = model_folder(self.photo_model)
+        if self.encoder != encoder.fingerprint or not folder.is_dir():
+            return None
+        if fingerprint_artifact(folder) != self.fingerprint:
+            return None
+        model = given if given and given.name == self.photo_model else load_embedding_model(self.photo_model)
+        return model if model.encoder == encoder else None
+
+    def probabilities(self, features: Floats) -> Floats:
+        """Probability that the photo shows each phrase, if half of all phrases were there: (phrases,)."""
+        logits = self.weights[0] + features @ np.array(self.weights[1:], dtype=np.float32)
+        return np.asarray(1 / (1 + np.exp(-logits)), dtype=np.float32)
+
+
+def presence_features(
+    model: EmbeddingPipeline, regions: RegionInputs, phrases: Sequence[Phrase], own_figures: Floats
+) -> Floats:
+    """The features of phrases in a photo: (phrases, FEATURES).
+
+    Cosines of the phrase with the whole photo, and with the most similar region or the photo; whether the phrase names
+    people, and if so the logit of the grounder's own figure: the photo model often takes a man for a woman.
+    """
+    photo = model.encode_photos(np.asarray(regions.whole, dtype=np.float32)[None])
+    cosines = model.compare(np.concatenate([photo, model.encode_regions(regions)]), model.encode_sentences(phrases))
+    figures = np.clip(own_figures, _MIN_FIGURE, 1 - _MIN_FIGURE)
+    people = np.array(["people" in phrase.types for phrase in phrases], dtype=np.float32)
+    columns = [cosines[0], cosines.max(axis=0), people, people * np.log(figures / (1 - figures))]
+    return np.stack(columns, axis=1).astype(np.float32)
