@@ -180,7 +180,7 @@ def read_source(
             phrases = [question.phrase for question in these]
             scores = grounder.compare(grounder.encode_regions(regions), grounder.encode_phrases(phrases))
             own_figures.append(grounder.presence(scores.max(axis=0)))
-            features.append(presence_features(photo_model, regions, phrases, own_figures[-1]))
+            features.append(presence_features(photo_model, regions, phrases))
             on_progress("asking photos", photo + 1, len(photos))
     return Source(name, questions, np.concatenate(features), np.concatenate(own_figures).astype(np.float64))
 
@@ -260,7 +260,7 @@ def fit(sources: Sequence[Source], second_half: bool | None) -> FloatArray:
         rows.append(np.insert(source.features[inside], 0, 1.0, axis=1))
         answers.append(source.right[inside])
         weights.append(source.weights[inside])
-    monotone = [1 + column for column in MONOTONE]
+    monotone = range(1, rows[0].shape[1])[MONOTONE]
     return logistic(np.concatenate(rows), np.concatenate(answers), np.concatenate(weights), non_negative=monotone)
 
 

@@ -1,7 +1,7 @@
 """Presence: the probability that a photo shows a phrase at all, fitted to photos with captions.
 
 A logistic regression of the cosines of the phrase with the photo and with its most similar region, by a photo model
-with the same image encoder, and of the grounder's own figure for people. `scripts/fit_presence.py` fits it.
+with the same image encoder. `scripts/fit_presence.py` fits it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,11 @@ from deixis.models.provenance import EncoderInfo
 from deixis.models.region_inputs import RegionInputs
 from deixis.storage.artifacts import fingerprint_artifact
 
-FEATURES = 4
+FEATURES = 3
 """Number of features of a phrase; see `presence_features`."""
 
-MONOTONE = (0, 1, 3)
+MONOTONE = slice(0, 2)
 """The features that are scores. Their weights are not negative."""
-
-_MIN_FIGURE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -64,17 +62,13 @@ class PresenceCalibration:
         return np.asarray(1 / (1 + np.exp(-logits)), dtype=np.float32)
 
 
-def presence_features(
-    model: EmbeddingPipeline, regions: RegionInputs, phrases: Sequence[Phrase], own_figures: Floats
-) -> Floats:
+def presence_features(model: EmbeddingPipeline, regions: RegionInputs, phrases: Sequence[Phrase]) -> Floats:
     """The features of phrases in a photo: (phrases, FEATURES).
 
-    Cosines of the phrase with the whole photo, and with the most similar region or the photo; whether the phrase names
-    people, and if so the logit of the grounder's own figure: the photo model often takes a man for a woman.
+    Cosines of the phrase with the whole photo, and with the most similar region or the photo; and whether the phrase
+    names people, because the cosines of a photo with "a man" and "a woman" are similar.
     """
     photo = model.encode_photos(np.asarray(regions.whole, dtype=np.float32)[None])
     cosines = model.compare(np.concatenate([photo, model.encode_regions(regions)]), model.encode_sentences(phrases))
-    figures = np.clip(own_figures, _MIN_FIGURE, 1 - _MIN_FIGURE)
-    people = np.array(["people" in phrase.types for phrase in phrases], dtype=np.float32)
-    columns = [cosines[0], cosines.max(axis=0), people, people * np.log(figures / (1 - figures))]
-    return np.stack(columns, axis=1).astype(np.float32)
+    people = ["people" in phrase.types for phrase in phrases]
+    return np.stack([cosines[0], cosines.max(axis=0), np.array(people, dtype=np.float32)], axis=1)

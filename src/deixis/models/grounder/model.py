@@ -122,10 +122,13 @@ class Grounder(Storable, Embedder):
         """The word vectors, as they are now if the network is being trained."""
         return WordTable(self.vocabulary, self.functions.table("text_encoder.words.weight"), self.frozen)
 
-    def ground(self, regions: RegionInputs, words: Sequence[str], spans: Sequence[Span]) -> GroundingOutput:
+    def ground(
+        self, regions: RegionInputs, words: Sequence[str], spans: Sequence[Span], *, presence: bool = True
+    ) -> GroundingOutput:
         """Score each phrase of a sentence against each region of a photo, and refine the boxes.
 
-        `words` are in lower case and `spans` are phrases, end exclusive; `to_word_spans` gives both.
+        `words` are in lower case and `spans` are phrases, end exclusive; `to_word_spans` gives both. `presence=False`
+        leaves out the presence of the phrases, which takes further computations.
         """
         self._check_sizes(regions)
         count, region_count = len(spans), len(regions)
@@ -135,7 +138,7 @@ class Grounder(Storable, Embedder):
             np.zeros((count, region_count), np.float32) if self.settings.sets_weight else None,
             np.zeros((count, region_count, 4), np.float32) if self.settings.sets_weight else None,
             tuple(stated_count(words[slice(*span)]) for span in spans),
-            np.zeros(count, np.float32) if self.settings.presence_weight else None,
+            np.zeros(count, np.float32) if presence and self.settings.presence_weight else None,
         )
         inputs = make_text_inputs(words, spans, context=self.settings.sentence_context)
         if not inputs or not region_count:

@@ -66,11 +66,12 @@ class GrounderPipeline(RegionPipeline):
 
     def score_phrases(self, regions: PhotoProposals, sentence: Sentence, phrases: Sequence[Phrase]) -> PhraseScores:
         inputs = make_region_inputs(regions, cells=self.model.settings.use_feature_map)
-        found = self.model.ground(inputs, *to_word_spans(sentence.tokens, [phrase.span for phrase in phrases]))
+        spans = to_word_spans(sentence.tokens, [phrase.span for phrase in phrases])
+        found = self.model.ground(inputs, *spans, presence=self._calibrated_presence is None)
         presence = found.presence
-        if presence is not None and self._calibrated_presence is not None:
+        if self._calibrated_presence is not None:
             photo_model, calibration = self._calibrated_presence
-            presence = calibration.probabilities(presence_features(photo_model, inputs, phrases, presence))
+            presence = calibration.probabilities(presence_features(photo_model, inputs, phrases))
         size = np.tile(regions.features.size, 2)
         sets = None  # without regions there is nothing to select
         if len(inputs):
