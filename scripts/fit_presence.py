@@ -6,9 +6,9 @@ Each DATA is a data set directory with captions; each of its splits that --split
 not have been used to train the models. Each photo is asked for
 
 - own: phrases of its captions, those that have boxes where the data set has boxes;
-- named: things of benchmarks/near_things.txt that its captions name;
+- named: things of src/deixis/models/near_things.txt that its captions name;
 - other: phrases of random other photos that its captions do not confirm;
-- near: things of benchmarks/near_things.txt that it does not show although it shows another of their group;
+- near: things of near_things.txt that it does not show although it shows another of their group;
 - nearest: the two of these that are most similar to what it shows, such as a goat where it shows a sheep.
 
 Half of the phrases are there: in all, of each entity type and of each group of things. Of the others, half are phrases
@@ -35,7 +35,7 @@ from deixis.cli.output import progress
 from deixis.data.dataset import Dataset
 from deixis.data.merging import dataset_name
 from deixis.data.records import Photo
-from deixis.errors import DatasetError, DeixisError
+from deixis.errors import DeixisError
 from deixis.evaluation.calibration import Mask, calibration_error, logistic
 from deixis.evaluation.items import localization_items
 from deixis.language.sentence import Phrase, Sentence
@@ -43,12 +43,12 @@ from deixis.models.grounder.model import PRESENCE
 from deixis.models.grounder.pipeline import GrounderPipeline
 from deixis.models.grounding import EmbeddingPipeline, load_embedding_model, load_grounding_model
 from deixis.models.installed import model_folder
-from deixis.models.presence import MONOTONE, PresenceCalibration, presence_features
+from deixis.models.near_things import shipped_groups
+from deixis.models.presence import MONOTONE, PresenceCalibration, PresenceModel
 from deixis.models.region_inputs import read_regions
 from deixis.search.relevance import NamedThings, Relevance, words_of
 from deixis.storage.artifacts import fingerprint_artifact, update_settings
 
-NEAR_THINGS = Path(__file__).parents[1] / "benchmarks" / "near_things.txt"
 OWN, NAMED, OTHER, NEAR, NEAREST = KINDS = ("own", "named", "other", "near", "nearest")
 ABSENT_KINDS = {OWN: (OTHER,), NAMED: (NEAR, NEAREST)}
 """For the kinds of phrases that are there, those of comparable phrases that are not."""
@@ -60,15 +60,6 @@ _NEAR_PER_GROUP, _NEAREST_PER_GROUP = 4, 2
 """Absent things of a group for each photo that shows another."""
 
 SURE, ABSENT = 0.6, 0.1
-
-
-@dataclass(frozen=True)
-class NearThing:
-    """A thing of a group, and the words that name it or may mean it."""
-
-    text: str
-    names: str
-    may_mean: str
 
 
 @dataclass(frozen=True)
@@ -158,45 +149,35 @@ def main() -> None:
 def read_sources(
     paths: Sequence[Path], splits: Sequence[str], grounder: GrounderPipeline, photo_model: EmbeddingPipeline
 ) -> Iterator[Source]:
-    groups = read_groups(NEAR_THINGS)
     for path in paths:
         dataset = Dataset(path)
         found = [split for split in splits if split in dataset.manifest.splits] or splits[:1]
         for split in found:
             name = dataset_name(path) if len(found) == 1 else f"{dataset_name(path)} {split}"
-            yield read_source(name, dataset, split, groups, grounder, photo_model)
+            yield read_source(name, dataset, split, grounder, photo_model)
 
 
 def read_source(
-    name: str,
-    dataset: Dataset,
-    split: str,
-    groups: dict[str, tuple[str, list[NearThing]]],
-    grounder: GrounderPipeline,
-    photo_model: EmbeddingPipeline,
+    name: str, dataset: Dataset, split: str, grounder: GrounderPipeline, photo_model: EmbeddingPipeline
 ) -> Source:
+    model = PresenceModel(photo_model)
     questions, features, own_figures = [], [], []
     with progress("photos") as on_progress:
         seen = grounder.features(dataset, dataset.split(split), regions=True, on_progress=on_progress)
         photos = list(seen.photos)
-        asked = sorted(ask(photos, groups, photo_model), key=lambda question: question.photo)
+        asked = sorted(ask(photos, photo_model), key=lambda question: question.photo)
         for photo, in_photo in groupby(asked, key=lambda question: question.photo):
             regions = read_regions(seen.store, photos[photo].id, grounder.provenance.max_proposals)
             questions += (these := list(in_photo))
             phrases = [question.phrase for question in these]
             scores = grounder.compare(grounder.encode_regions(regions), grounder.encode_phrases(phrases))
             own_figures.append(grounder.presence(scores.max(axis=0)))
-            features.append(presence_features(photo_model, regions, phrases))
+            features.append(model.features(regions, phrases))
             on_progress("asking photos", photo + 1, len(photos))
     return Source(name, questions, np.concatenate(features), np.concatenate(own_figures).astype(np.float64))
 
 
-def ask(
-    photos: Sequence[Photo],
-    groups: dict[str, tuple[str, list[NearThing]]],
-    photo_model: EmbeddingPipeline,
-    seed: int = 0,
-) -> Iterator[Question]:
+def ask(photos: Sequence[Photo], photo_model: EmbeddingPipeline, seed: int = 0) -> Iterator[Question]:
     """Yield the questions of all kinds."""
     rng = random.Random(seed)  # noqa: S311
     captions = [[caption.text for caption in photo.sentences] for photo in photos]
@@ -210,7 +191,8 @@ def ask(
                 phrase = rng.choice(phrases[other])
                 if not relevance.of(phrase.text, [phrase.text])[photo]:
                     yield Question(photo, phrase, OTHER, _entity_type(phrase))
-    for group, (unless, things) in groups.items():
+    for group in shipped_groups():
+        things, name = group.things, group.name
         asked = [parse_phrases([thing.text])[0] for thing in things]
         vectors = photo_model.encode_sentences(asked)
         alike = vectors @ vectors.T
@@ -218,15 +200,15 @@ def ask(
         perhaps = surely | np.array([_named(named, thing.may_mean) for thing in things])
         for photo in np.flatnonzero(surely.any(axis=0)).tolist():
             for thing in np.flatnonzero(surely[:, photo]).tolist():
-                yield Question(photo, asked[thing], NAMED, group)
-        for photo in np.flatnonzero(surely.any(axis=0) & ~named.of(unless)).tolist():
+                yield Question(photo, asked[thing], NAMED, name)
+        for photo in np.flatnonzero(surely.any(axis=0) & ~named.of(group.unless)).tolist():
             absent = np.flatnonzero(~perhaps[:, photo])
             absent = absent[np.argsort(-alike[surely[:, photo]][:, absent].max(axis=0), kind="stable")].tolist()
             nearest, others = absent[:_NEAREST_PER_GROUP], absent[_NEAREST_PER_GROUP:]
             for thing in nearest:
-                yield Question(photo, asked[thing], NEAREST, group)
+                yield Question(photo, asked[thing], NEAREST, name)
             for thing in rng.sample(others, min(_NEAR_PER_GROUP, len(others))):
-                yield Question(photo, asked[thing], NEAR, group)
+                yield Question(photo, asked[thing], NEAR, name)
 
 
 def phrases_of(photo: Photo) -> list[Phrase]:
@@ -244,25 +226,6 @@ def parse_phrases(texts: Iterable[str]) -> list[Phrase]:
 
 def _entity_type(phrase: Phrase) -> str:
     return phrase.types[0] if phrase.types else "other"
-
-
-def read_groups(file: Path) -> dict[str, tuple[str, list[NearThing]]]:
-    """Read the words that may mean anything of a group, and its things, by the name of the group."""
-    groups: dict[str, tuple[str, list[NearThing]]] = {}
-    things: list[NearThing] = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        if line.startswith("["):
-            name, _, unless = line[1:].partition("] unless ")
-            groups[name] = unless, (things := [])
-            continue
-        text, bar, words = (part.strip() for part in line.partition("|"))
-        names, _, may_mean = (part.strip() for part in words.partition(";"))
-        if not text or not bar or not groups:
-            raise DatasetError(f"{file}: line {number} must have the form 'phrase | name, name ; other word'")
-        things.append(NearThing(text, names, may_mean))
-    return groups
 
 
 def _named(named: NamedThings, names: str) -> Mask:

@@ -70,8 +70,9 @@ class GroundedPhrase:
         Of each of several `boxes`, the probability that it shows one of these things; ``score`` in JSON. Empty for
         one box.
     presence
-        Probability that the photo shows the phrase at all, if half of all photos did; None if the model was not
-        trained for it, or if the box is a guess.
+        Probability that the photo shows the phrase at all, if half of all phrases were there; None if the model was
+        not trained for it, or if the box is a guess. By a fit to photos with captions (`models.presence`) if the model
+        has one, else by the model's own training.
     guess
         Whether the phrase has a word that the model does not know, so that the box is a guess without a probability.
     similarity

@@ -17,14 +17,8 @@ from deixis.models.box_sets import RegionMembers, fit_box_sets
 from deixis.models.describer.description import DescriptionSettings
 from deixis.models.grounder.inputs import to_word_spans
 from deixis.models.grounder.model import Grounder, GroundingOutput
-from deixis.models.grounding import (
-    EmbeddingPipeline,
-    PhotoProposals,
-    PhraseScores,
-    RegionPipeline,
-    make_region_inputs,
-)
-from deixis.models.presence import PresenceCalibration, presence_features
+from deixis.models.grounding import PhotoProposals, PhraseScores, RegionPipeline, make_region_inputs
+from deixis.models.presence import PresenceModel
 from deixis.models.region_inputs import RegionInputs, read_regions
 from deixis.storage.artifacts import Artifact
 from deixis.storage.progress import OnProgress, no_progress
@@ -70,8 +64,7 @@ class GrounderPipeline(RegionPipeline):
         found = self.model.ground(inputs, *spans, presence=self._calibrated_presence is None)
         presence = found.presence
         if self._calibrated_presence is not None:
-            photo_model, calibration = self._calibrated_presence
-            presence = calibration.probabilities(presence_features(photo_model, inputs, phrases))
+            presence = self._calibrated_presence.probabilities(inputs, phrases)
         size = np.tile(regions.features.size, 2)
         sets = None  # without regions there is nothing to select
         if len(inputs):
@@ -79,12 +72,10 @@ class GrounderPipeline(RegionPipeline):
         return PhraseScores(found.scores, found.boxes * size, presence, sets)
 
     @cached_property
-    def _calibrated_presence(self) -> tuple[EmbeddingPipeline, PresenceCalibration] | None:
-        """The photo model that presence was fitted to, and the fit; None if there is none for this image encoder."""
-        for calibration in self.model.presence_calibrations:
-            if (photo_model := calibration.open(self.encoder, self.photo_model)) is not None:
-                return photo_model, calibration
-        return None
+    def _calibrated_presence(self) -> PresenceModel | None:
+        """The photo model that presence was fitted to; None if there is none for this image encoder."""
+        opened = (each.open(self.encoder, self.photo_model) for each in self.model.presence_calibrations)
+        return next((model for model in opened if model is not None), None)
 
     def proposal_vectors(self, features: PhotoFeatures, photo_id: str) -> Floats:
         return self.model.prepare_visual(read_regions(features.store, photo_id, features.max_proposals))
