@@ -12,9 +12,9 @@ not have been used to train the models. Each photo is asked for
 - nearest: the two of these that are most similar to what it shows, such as a goat where it shows a sheep.
 
 Half of the phrases are there: in all, of each entity type and of each group of things. Of the others, half are phrases
-of other photos, a quarter near and a quarter nearest. All sources have the same weight. The evaluation fits on one half of the photos of all
-sources and tests on the other, then the reverse; the weights that are written are fitted to all. Run it again when
-two-branch or the encoder is replaced, and with --model grounder-fast for the fast encoder.
+of other photos, a quarter near and a quarter nearest. All sources have the same weight. The evaluation fits on one half
+of the photos of all sources and tests on the other, then the reverse; the weights that are written are fitted to all.
+Run it again when two-branch or the encoder is replaced, and with --model grounder-fast for the fast encoder.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def main() -> None:
     parser.add_argument("--split", nargs="+", default=["dev"], metavar="NAME")
     parser.add_argument("--model", default="grounder", help="grounder, grounder-fast, or the directory of a grounder")
     parser.add_argument("--photo-model", help="by default two-branch, or two-branch-fast with grounder-fast")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the scores to FILE, and nothing into the model")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="only write the scores to FILE")
     options = parser.parse_args()
     grounder = cast(GrounderPipeline, load_grounding_model(options.model))
     name = options.photo_model or ("two-branch-fast" if grounder.encoder.is_fast else "two-branch")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -103,7 +103,7 @@ def test_the_fit_changes_presence_only(grounder: GrounderPipeline, cat: PhotoPro
     ids=["not installed", "trained again", "another encoder"],
 )
 def test_without_its_photo_model_the_figure_is_the_grounders_own(
-    grounder: GrounderPipeline, cat: PhotoProposals, alone: Grounding, change: dict[str, str]
+    grounder: GrounderPipeline, cat: PhotoProposals, alone: Grounding, change: dict[str, Any]
 ) -> None:
     fitted = [replace(each, **change) for each in grounder.model.presence_calibrations]
     assert figures(open_grounder(*fitted).ground_regions(cat, SENTENCE)) == figures(alone)

@@ -56,7 +56,7 @@ def test_photos_are_asked_for_what_they_show_and_for_what_they_do_not(
     assert not texts("coffee", "near")  # its captions name no thing of a group
 
     rng = np.random.default_rng(0)
-    source = fit_presence.Source("samples", asked, rng.normal(size=(len(asked), 4)), rng.random(len(asked)))
+    source = fit_presence.Source("samples", asked, np.zeros((len(asked), 4), np.float32), rng.random(len(asked)))
     there = source.weights[source.right].sum()
     assert there == pytest.approx(source.weights[~source.right].sum())
     animals = [source.weights[source.of(kind, "animals")].sum() for kind in ("named", "near", "nearest")]
@@ -68,8 +68,10 @@ def test_the_fit_is_written_into_the_model_and_the_scores_printed(photos: list[P
     grounder = cast(GrounderPipeline, deixis.load("grounder"))
     fast = [each for each in grounder.model.presence_calibrations if each.encoder != grounder.encoder.fingerprint]
     grounder.save_pretrained(tmp_path / "model")
-    command = [sys.executable, SCRIPTS / "fit_presence.py", tmp_path / "some.data", "--model", tmp_path / "model"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    options: list[str | Path] = [tmp_path / "some.data", "--model", tmp_path / "model"]
+    done = subprocess.run(
+        [sys.executable, SCRIPTS / "fit_presence.py", *options], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "calibration error" in done.stdout
     fitted = cast(GrounderPipeline, deixis.load(tmp_path / "model"))
