@@ -42,9 +42,9 @@ DEFAULT = "grounder"
 """The model that grounds phrases unless another one is named."""
 
 ABSENT = 0.1
-"""A phrase with a lower presence is called absent. On Flickr8k, COCO and IAPR TC-12 dev that is so for 1 % of the phrases
-that are there, for 36 to 47 % of those of other photos, and for 63 to 74 % of things of which the photo shows another of
-the same kind (`scripts/fit_presence.py`)."""
+"""A phrase with a lower presence is called absent. On Flickr8k, COCO and IAPR TC-12 dev that is so for 1 % of the
+phrases that are there, for 36 to 47 % of those of other photos, and for 63 to 74 % of things of which the photo shows
+another of the same kind (`scripts/fit_presence.py`)."""
 
 _PHOTOS_AT_ONCE = 16
 

@@ -25,6 +25,11 @@ class NearThing:
     may_mean: str = ""
 
     @property
+    def name(self) -> str:
+        """The first name, or none."""
+        return self.names.partition(",")[0].strip(" =")
+
+    @property
     def words(self) -> frozenset[str]:
         """The words of both kinds."""
         listed = f"{self.names},{self.may_mean}".split(",")
@@ -40,9 +45,13 @@ class NearGroup:
     things: tuple[NearThing, ...]
 
     def rivals(self, thing: int) -> list[int]:
-        """The others that the same word cannot mean."""
-        own = self.things[thing].words
-        return [other for other, each in enumerate(self.things) if other != thing and own.isdisjoint(each.words)]
+        """The others, without those of which one includes the other: the name of one is a word of the other."""
+        own = self.things[thing]
+        return [
+            other
+            for other, each in enumerate(self.things)
+            if other != thing and own.name not in each.words and each.name not in own.words
+        ]
 
 
 def read_groups(file: Path = FILE) -> list[NearGroup]:
