@@ -8,8 +8,8 @@ results of earlier stages. Running the command again skips finished stages and r
 
 For the encoders: --start is DINOv2 and --fast-start TinyViT (scripts/start_weights.py), --text a data set directory
 with more sentences (by default the sentences of DATA are used), --names a folder of photos that are named by their
-files. Splits that end with _dev are evaluated like dev. --also names data set directories of other sources, for search
-and for the confidence of captions.
+files. Splits that end with _dev are evaluated like dev. --also names data set directories of other sources, for search,
+presence and the confidence of captions.
 
 docs/reference/models/retrain.md describes the stages and how a model gets into the package.
 """
@@ -112,9 +112,15 @@ def mirror_stage(paths: Paths) -> tuple[Stage, Paths]:
 
 
 def stages_of_grounder(paths: Paths) -> list[Stage]:
-    """One run on the features of the shipped encoder, with mirrored photos."""
+    """One run on the features of the shipped encoder, with mirrored photos; then the fit of presence."""
     mirror, mirrored = mirror_stage(paths)
-    return [mirror, train_stage("grounder", mirrored, "grounder", "deixis/grounder", paths.out / "run")]
+    run = paths.out / "run"
+    fit: Command = [script("fit_presence"), paths.data, *paths.also, "--split", *dev_splits(paths.data), "--model", run]
+    return [
+        mirror,
+        train_stage("grounder", mirrored, "grounder", "deixis/grounder", run),
+        Stage("presence", fit, "flags"),
+    ]
 
 
 def stages_of_m_rnn(paths: Paths) -> list[Stage]:
@@ -228,7 +234,7 @@ def main() -> None:
     parser.add_argument("--fast-start", type=Path, help="TinyViT, for the fast encoder")
     parser.add_argument("--names", type=Path, help="folder of photos that are named by their files")
     parser.add_argument(
-        "--also", type=Path, nargs="+", default=[], metavar="DATA", help="other sources, for search and m-rnn"
+        "--also", type=Path, nargs="+", default=[], metavar="DATA", help="other sources, for search, grounder and m-rnn"
     )
     parser.add_argument("--set", action="append", default=[], metavar="STAGE.KEY=VALUE")
     chosen = parser.parse_args()

@@ -113,7 +113,9 @@ def test_the_encoder_needs_weights_to_start_from(data: Path, tmp_path: Path) -> 
 def test_the_grounder_can_be_trained_again(data: Path, tmp_path: Path) -> None:
     done = retrain("grounder", data, tmp_path / "out", "grounder")
     assert done.returncode == 0, done.stderr
-    assert deixis.load(tmp_path / "out" / "run").model.KIND == "grounder"
+    model = deixis.load(tmp_path / "out" / "run").model
+    assert model.KIND == "grounder"
+    assert [each.photo_model for each in model.presence_calibrations] == ["two-branch"]
 
 
 def test_the_captioner_can_be_trained_again(tmp_path: Path) -> None:

@@ -42,8 +42,9 @@ DEFAULT = "grounder"
 """The model that grounds phrases unless another one is named."""
 
 ABSENT = 0.1
-"""A phrase with a lower presence is called absent. On dev that is so for 3.5 % of the phrases that are there, and for
-52 % of those of other photos whose object no caption of the photo names."""
+"""A phrase with a lower presence is called absent. On Flickr8k, COCO and IAPR TC-12 dev that is so for 1 % of the
+phrases that are there, for 36 to 47 % of those of other photos, and for 63 to 74 % of things of which the photo shows
+another of the same kind (`scripts/fit_presence.py`)."""
 
 _PHOTOS_AT_ONCE = 16
 
@@ -70,8 +71,9 @@ class GroundedPhrase:
         Of each of several `boxes`, the probability that it shows one of these things; ``score`` in JSON. Empty for
         one box.
     presence
-        Probability that the photo shows the phrase at all, if half of all photos did; None if the model was not
-        trained for it, or if the box is a guess.
+        Probability that the photo shows the phrase at all, if half of all phrases were there; None if the model was
+        not trained for it, or if the box is a guess. By a fit to photos with captions (`models.presence`) if the model
+        has one, else by the model's own training.
     guess
         Whether the phrase has a word that the model does not know, so that the box is a guess without a probability.
     similarity
@@ -202,6 +204,9 @@ class RegionPipeline(Pipeline):
 
     uncalibrated_description: ClassVar[DescriptionSettings | None] = None
     """Settings of `describe` for a model without its own; None for those of the shipped describer."""
+
+    photo_model: EmbeddingPipeline | None = None
+    """A photo model that is already open, so that this model need not open another one to estimate presence."""
 
     @property
     def separates_boxes(self) -> bool:

@@ -137,7 +137,7 @@ class SearchEncoder:
         # The photo model, if it takes the feature maps of the region model.
         self._sharing: EmbeddingPipeline | None = None
         if self.photo_model.encoder == self.region_model.encoder and isinstance(self.photo_model, EmbeddingPipeline):
-            self._sharing = self.photo_model
+            self._sharing = self.region_model.photo_model = self.photo_model
         folder = model_folder(photo_model)
         has_folder = folder.is_dir()
         encoders = [model.encoder.fingerprint for model in (self.photo_model, self.region_model)]

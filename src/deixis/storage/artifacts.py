@@ -208,6 +208,13 @@ def add_part(folder: Path, name: str, part: Artifact) -> None:
     _write_config(folder, config)
 
 
+def update_settings(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Replace some of the settings in a directory that `write_artifact` wrote; everything else stays as it is."""
+    config = read_config(folder)
+    config["settings"] |= settings
+    _write_config(folder, config)
+
+
 def _write_config(folder: Path, document: Mapping[str, Any]) -> None:
     """Write ``config.json`` with the checksums of the weights and graphs in the directory."""
     names = [WEIGHTS, *(f"{name}{SUFFIX}" for name in document.get("graphs", ()))]

@@ -24,12 +24,16 @@ from deixis.models.box_sets import BoxSet, BoxSetSettings, RegionMembers
 from deixis.models.grounder.inputs import Span, cell_arrays, make_text_inputs, text_arrays
 from deixis.models.grounder.spec import GrounderSettings
 from deixis.models.inputs import word_vectors
+from deixis.models.presence import PresenceCalibration
 from deixis.models.region_inputs import RegionInputs
 from deixis.runtime import Functions
 from deixis.storage.artifacts import Artifact, Storable
 
 if TYPE_CHECKING:
     from deixis.models.grounder.network import GrounderNetwork
+
+PRESENCE = "presence_calibrations"
+"""The setting in `config.json` that `scripts/fit_presence.py` writes."""
 
 _PHRASES_PER_BATCH = 1024
 
@@ -57,7 +61,8 @@ class Grounder(Storable, Embedder):
 
     A new model is untrained; `deixis.train("grounder", …)` trains one. `channels` and `whole_size` are the dimensions
     of the features of a region and of a whole photo. `frozen` are word vectors to which training adds a difference for
-    each word of the vocabulary. `box_sets` are the thresholds of the selection of boxes.
+    each word of the vocabulary. `box_sets` are the thresholds of the selection of boxes, `presence_calibrations` are
+    fits of presence, one for each image encoder.
 
     Examples
     --------
@@ -82,6 +87,7 @@ class Grounder(Storable, Embedder):
         frozen: WordVectors | None = None,
         *,
         box_sets: BoxSetSettings | None = None,
+        presence_calibrations: Sequence[PresenceCalibration] = (),
         functions: Functions | None = None,
     ) -> None:
         self.channels = channels
@@ -90,6 +96,7 @@ class Grounder(Storable, Embedder):
         self.settings = settings or GrounderSettings()
         self.frozen = frozen
         self.box_sets = box_sets or BoxSetSettings()
+        self.presence_calibrations = tuple(presence_calibrations)
         self.functions = functions or Functions(self._make_network())
 
     def _make_network(self) -> GrounderNetwork:
@@ -115,10 +122,13 @@ class Grounder(Storable, Embedder):
         """The word vectors, as they are now if the network is being trained."""
         return WordTable(self.vocabulary, self.functions.table("text_encoder.words.weight"), self.frozen)
 
-    def ground(self, regions: RegionInputs, words: Sequence[str], spans: Sequence[Span]) -> GroundingOutput:
+    def ground(
+        self, regions: RegionInputs, words: Sequence[str], spans: Sequence[Span], *, presence: bool = True
+    ) -> GroundingOutput:
         """Score each phrase of a sentence against each region of a photo, and refine the boxes.
 
-        `words` are in lower case and `spans` are phrases, end exclusive; `to_word_spans` gives both.
+        `words` are in lower case and `spans` are phrases, end exclusive; `to_word_spans` gives both. `presence=False`
+        leaves out the presence of the phrases, which takes further computations.
         """
         self._check_sizes(regions)
         count, region_count = len(spans), len(regions)
@@ -128,7 +138,7 @@ class Grounder(Storable, Embedder):
             np.zeros((count, region_count), np.float32) if self.settings.sets_weight else None,
             np.zeros((count, region_count, 4), np.float32) if self.settings.sets_weight else None,
             tuple(stated_count(words[slice(*span)]) for span in spans),
-            np.zeros(count, np.float32) if self.settings.presence_weight else None,
+            np.zeros(count, np.float32) if presence and self.settings.presence_weight else None,
         )
         inputs = make_text_inputs(words, spans, context=self.settings.sentence_context)
         if not inputs or not region_count:
@@ -205,6 +215,7 @@ class Grounder(Storable, Embedder):
             "vocabulary": self.vocabulary.to_json(),
             "frozen": frozen_reference(self.frozen),
             "box_sets": asdict(self.box_sets),
+            PRESENCE: [asdict(each) for each in self.presence_calibrations],
         }
         return self.functions.to_artifact(self.KIND, settings)
 
@@ -215,8 +226,15 @@ class Grounder(Storable, Embedder):
         functions = Functions(artifact=artifact, make_module=lambda: model._make_network())
         hyperparameters = GrounderSettings(**settings["settings"])
         sizes = settings["channels"], settings["whole_size"]
-        box_sets = BoxSetSettings(**settings.get("box_sets", {}))
-        model = cls(*sizes, vocabulary, hyperparameters, frozen, box_sets=box_sets, functions=functions)
+        model = cls(
+            *sizes,
+            vocabulary,
+            hyperparameters,
+            frozen,
+            box_sets=BoxSetSettings(**settings.get("box_sets", {})),
+            presence_calibrations=[PresenceCalibration.from_json(each) for each in settings.get(PRESENCE, ())],
+            functions=functions,
+        )
         return model
 
     def _check_sizes(self, photo: RegionInputs) -> None:

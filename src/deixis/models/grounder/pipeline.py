@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from deixis.models.describer.description import DescriptionSettings
 from deixis.models.grounder.inputs import to_word_spans
 from deixis.models.grounder.model import Grounder, GroundingOutput
 from deixis.models.grounding import PhotoProposals, PhraseScores, RegionPipeline, make_region_inputs
+from deixis.models.presence import PresenceModel
 from deixis.models.region_inputs import RegionInputs, read_regions
 from deixis.storage.artifacts import Artifact
 from deixis.storage.progress import OnProgress, no_progress
@@ -58,12 +60,22 @@ class GrounderPipeline(RegionPipeline):
 
     def score_phrases(self, regions: PhotoProposals, sentence: Sentence, phrases: Sequence[Phrase]) -> PhraseScores:
         inputs = make_region_inputs(regions, cells=self.model.settings.use_feature_map)
-        found = self.model.ground(inputs, *to_word_spans(sentence.tokens, [phrase.span for phrase in phrases]))
+        spans = to_word_spans(sentence.tokens, [phrase.span for phrase in phrases])
+        found = self.model.ground(inputs, *spans, presence=self._calibrated_presence is None)
+        presence = found.presence
+        if self._calibrated_presence is not None:
+            presence = self._calibrated_presence.probabilities(inputs, phrases)
         size = np.tile(regions.features.size, 2)
         sets = None  # without regions there is nothing to select
         if len(inputs):
             sets = [replace(each, boxes=each.boxes * size) for each in self.model.select_boxes(found)]
-        return PhraseScores(found.scores, found.boxes * size, found.presence, sets)
+        return PhraseScores(found.scores, found.boxes * size, presence, sets)
+
+    @cached_property
+    def _calibrated_presence(self) -> PresenceModel | None:
+        """The photo model that presence was fitted to; None if there is none for this image encoder."""
+        opened = (each.open(self.encoder, self.photo_model) for each in self.model.presence_calibrations)
+        return next((model for model in opened if model is not None), None)
 
     def proposal_vectors(self, features: PhotoFeatures, photo_id: str) -> Floats:
         return self.model.prepare_visual(read_regions(features.store, photo_id, features.max_proposals))

@@ -1,0 +1,106 @@
+"""Presence: the probability that a photo shows a phrase at all, fitted to photos with captions.
+
+A logistic regression of similarities by a photo model with the same image encoder: of the phrase with the photo, with
+its most similar region, and of other things for which the phrase's thing is easily taken. `scripts/fit_presence.py`
+fits it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from deixis.arrays import Floats
+from deixis.errors import DeixisError
+from deixis.language.sentence import Phrase
+from deixis.models.grounding import EmbeddingPipeline, load_embedding_model
+from deixis.models.installed import model_folder
+from deixis.models.near_things import find_thing
+from deixis.models.provenance import EncoderInfo
+from deixis.models.region_inputs import RegionInputs
+from deixis.storage.artifacts import fingerprint_artifact
+
+FEATURES = 4
+"""Number of features of a phrase; see `PresenceModel.features`."""
+
+MONOTONE = slice(0, 2)
+"""The features that are scores. Their weights are not negative."""
+
+_MIN_RIVALRY = -0.1
+
+
+@dataclass(frozen=True)
+class PresenceCalibration:
+    """The weights of the regression, for a photo model with one image encoder."""
+
+    encoder: str  # fingerprint of the image encoder
+    photo_model: str  # name, as `deixis.load` takes it
+    fingerprint: str  # of the photo model
+    weights: tuple[float, ...]  # of a constant and the features; the weighted sum is a logit
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        found = cls(**{**document, "weights": tuple(map(float, document["weights"]))})
+        if len(found.weights) != 1 + FEATURES:
+            raise ValueError(f"presence: {len(found.weights)} weights instead of {1 + FEATURES}")
+        return found
+
+    def open(self, encoder: EncoderInfo, given: EmbeddingPipeline | None = None) -> PresenceModel | None:
+        """Open the photo model; None if it is not installed, was trained again, or has another image encoder.
+
+        `given` is a photo model that is already open. It is used if it is the one that is needed.
+        """
+        folder = model_folder(self.photo_model)
+        if self.encoder != encoder.fingerprint or not folder.is_dir():
+            return None
+        if fingerprint_artifact(folder) != self.fingerprint:
+            return None
+        model = given if given and given.name == self.photo_model else load_embedding_model(self.photo_model)
+        return PresenceModel(model, self) if model.encoder == encoder else None
+
+    def probabilities(self, features: Floats) -> Floats:
+        """Probability that the photo shows each phrase, if half of all phrases were there: (phrases,)."""
+        logits = self.weights[0] + features @ np.array(self.weights[1:], dtype=np.float32)
+        return np.asarray(1 / (1 + np.exp(-logits)), dtype=np.float32)
+
+
+class PresenceModel:
+    """A photo model and the weights that were fitted to it; without weights for fitting only."""
+
+    def __init__(self, photo_model: EmbeddingPipeline, calibration: PresenceCalibration | None = None) -> None:
+        self.photo_model = photo_model
+        self.calibration = calibration
+        self._things: dict[str, Floats] = {}
+
+    def probabilities(self, regions: RegionInputs, phrases: Sequence[Phrase]) -> Floats:
+        """Probability that the photo shows each phrase, if half of all phrases were there: (phrases,)."""
+        if self.calibration is None:
+            raise DeixisError(f"{self.photo_model.name}: presence was not fitted to it")
+        return self.calibration.probabilities(self.features(regions, phrases))
+
+    def features(self, regions: RegionInputs, phrases: Sequence[Phrase]) -> Floats:
+        """The features of phrases in a photo: (phrases, FEATURES).
+
+        Cosines of the phrase with the whole photo, and with the most similar region or the photo; whether the phrase
+        names people, because the cosines of a photo with "a man" and "a woman" are similar; and by how much the photo
+        is more similar to a rival of the phrase's thing (`near_things`) than to the thing, 0 without rivals.
+        """
+        model = self.photo_model
+        photo = model.encode_photos(np.asarray(regions.whole, dtype=np.float32)[None])
+        cosines = model.compare(np.concatenate([photo, model.encode_regions(regions)]), model.encode_sentences(phrases))
+        people = ["people" in phrase.types for phrase in phrases]
+        rivals = [self._rivalry(photo, phrase) for phrase in phrases]
+        return np.stack([cosines[0], cosines.max(axis=0), people, rivals], axis=1).astype(np.float32)
+
+    def _rivalry(self, photo: Floats, phrase: Phrase) -> float:
+        found = find_thing(phrase.words)
+        if found is None or not (rivals := found[0].rivals(found[1])):
+            return 0.0
+        group, thing = found
+        if group.name not in self._things:
+            self._things[group.name] = self.photo_model.encode_sentences([each.text for each in group.things])
+        cosines = self.photo_model.compare(photo, self._things[group.name])[0]
+        return max(float(cosines[rivals].max() - cosines[thing]), _MIN_RIVALRY)
