@@ -112,6 +112,8 @@ def test_an_audit_without_network_fails_with_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("package", "fixed"),
     [
+        # CVE-2026-63374: TLS accepts certificates of other hosts; CVE-2026-63349, CVE-2026-64847
+        ("anyio", "4.14.2"),
         ("distributed", "2026.1.1"),  # CVE-2026-23528: scripts in the dashboard
         ("filelock", "3.20.3"),  # CVE-2025-68146, CVE-2026-22701: locks follow symbolic links
         ("h11", "0.16"),  # CVE-2025-43859: request smuggling
