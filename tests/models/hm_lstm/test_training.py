@@ -128,7 +128,8 @@ def test_one_run_chooses_for_both_halves_as_two_runs_would(
     outcome = fit("both", "halves").outcome
     for half in ("first-half", "second-half"):
         alone = fit(half, half).outcome
-        assert outcome and alone
+        assert outcome
+        assert alone
         assert outcome.bests[half] == alone.best
         np.testing.assert_equal(arrays_of(tmp_path / "both" / half), arrays_of(tmp_path / half))
     stages = [path.name for path in (tmp_path / "both" / "second-half").iterdir() if path.is_dir()]
