@@ -36,7 +36,7 @@ from deixis.search.calibration import Calibration
 from deixis.search.encoder import SearchEncoder
 from deixis.search.fitting import Score, TrialResult, evaluate_queries, halves, summarize
 from deixis.search.relevance import read_absent_list
-from deixis.search.trial import TrialQuery, absent_trial_queries, read_sources
+from deixis.search.trial import TrialQuery, absent_trial_queries, make_bank, read_sources
 
 REFUSED = "absent things, nothing found"
 ROWS = {
@@ -82,19 +82,20 @@ def main() -> None:
     options = parser.parse_args()
     encoder = SearchEncoder()
     sources = read_sources(options.data, options.split, encoder, options.absent_from)
-    trials = make_trials(sources, encoder)
+    shipped = Calibration.for_models(encoder.fingerprint) if options.shipped else None
+    if options.shipped and shipped is None:
+        raise DeixisError("no calibration of the installed models: fit one with scripts/fit_search.py")
+    bank = shipped.bank if shipped else make_bank(sources, encoder)
+    trials = make_trials(sources, encoder, bank)
     absent: dict[str, list[TrialQuery]] = {}
     for source in sources:
         things = encoder.encode_sentences(read_absent_list(TESTED_LIST, source.photos.captions))
-        absent[source.name] = absent_trial_queries(things, source.photos)
-    if options.shipped:
-        shipped = Calibration.for_models(encoder.fingerprint)
-        if shipped is None:
-            raise DeixisError("no calibration of the installed models: fit one with scripts/fit_search.py")
+        absent[source.name] = absent_trial_queries(things, source.photos, bank)
+    if shipped:
         everything = {trial.name: np.ones(len(trial), dtype=bool) for trial in trials}
         fits = [(shipped, everything)]
     else:
-        fits = list(halves(trials, encoder.fingerprint))
+        fits = list(halves(trials, encoder.fingerprint, bank))
     scores: dict[str, dict[str, Score]] = {}
     for trial in trials:
         parts = [
