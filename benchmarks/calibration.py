@@ -8,8 +8,9 @@ names is a source. For each source, in an index of all its photos:
 - the expected calibration error of the results shown, over captions, their phrases and texts about absent things
   together, and for captions and phrases alone;
 - the fraction correct of the results shown at 60 % or more;
-- how many captions and phrases find something, and how many of the 200 things in `absent_things.txt` find nothing. No
-  caption of the three sources names one of them; the script stops if a caption does.
+- how many captions and phrases find something, how many captions rank their own photo first (R@1 of the search), and
+  how many of the 200 things in `absent_things.txt` find nothing. No caption of the three sources names one of them; the
+  script stops if a caption does.
 
 A result is correct if the captions of the photo say so (`deixis.search.relevance`). Captions do not name everything, so
 the fractions correct are too low, most where a photo has few captions (IAPR TC-12).
@@ -34,7 +35,7 @@ from deixis.errors import DeixisError
 from deixis.evaluation.intervals import bootstrap, mean_of
 from deixis.search.calibration import Calibration
 from deixis.search.encoder import SearchEncoder
-from deixis.search.fitting import Score, TrialResult, evaluate_queries, halves, summarize
+from deixis.search.fitting import OWN_FIRST, Score, TrialResult, evaluate_queries, halves, summarize
 from deixis.search.relevance import read_absent_list
 from deixis.search.trial import TrialQuery, absent_trial_queries, make_bank, read_sources
 
@@ -46,6 +47,7 @@ ROWS = {
     "sure results correct": "≥ 0.6",
     "captions find something": "≥ 0.85",
     "captions, first result correct": "",
+    OWN_FIRST: "",
     "phrases find something": "",
     "phrases, first result correct": "",
     REFUSED: "≥ 0.85",

@@ -21,6 +21,9 @@ from deixis.search.trial import ABSENT, CAPTION, KINDS, PHRASE, Trial, TrialQuer
 SIZES = (20, 50, 100, 200, 400, 800)
 """Sizes of the random smaller indexes, so that the effect of the index size is fitted too."""
 
+OWN_FIRST = "captions, own photo first"
+"""The score for how many captions rank the photo that they come from first: R@1 of the whole search."""
+
 SURE = 0.6
 """Results with at least this probability are counted as sure."""
 
@@ -319,6 +322,8 @@ class TrialResult:
         Highest probability.
     found, first_correct : array of bool, (queries,)
         Whether there is a result, and whether the first one is correct.
+    own_first : array of bool, (queries,)
+        Whether the photo that the query comes from is the most probable one, shown or not.
     query : array of int, (results,)
         Query of each result, at most ten per query.
     probabilities, correct : array, (results,)
@@ -329,6 +334,7 @@ class TrialResult:
     best: FloatArray
     found: Mask
     first_correct: Mask
+    own_first: Mask
     query: AnyArray
     probabilities: FloatArray
     correct: Mask
@@ -346,7 +352,7 @@ class TrialResult:
 
 def evaluate_queries(calibration: Calibration, queries: Sequence[TrialQuery]) -> TrialResult:
     """Search all photos for queries."""
-    best, found, first, query_of, probabilities, correct = [], [], [], [], [], []
+    best, found, first, own, query_of, probabilities, correct = [], [], [], [], [], [], []
     for number, query in enumerate(queries):
         logits = calibration.logits(query.evidence, len(query.relevant))
         top = np.argsort(-logits)[:_MAX_RESULTS]
@@ -355,6 +361,7 @@ def evaluate_queries(calibration: Calibration, queries: Sequence[TrialQuery]) ->
         best.append(0.0 if query.is_unknown else 1 / (1 + np.exp(-float(logits[top[0]]))))
         found.append(len(kept) > 0)
         first.append(bool(len(kept)) and bool(query.relevant[kept[0]]))
+        own.append(top[0] == query.photo)
         query_of.append(np.full(len(kept), number))
         probabilities.append(1 / (1 + np.exp(-logits[kept].astype(np.float64))))
         correct.append(query.relevant[kept])
@@ -364,6 +371,7 @@ def evaluate_queries(calibration: Calibration, queries: Sequence[TrialQuery]) ->
         np.array(best),
         np.array(found, dtype=bool),
         np.array(first, dtype=bool),
+        np.array(own, dtype=bool),
         np.concatenate([np.zeros(0, dtype=np.int64), *query_of]),
         np.concatenate([np.zeros(0), *probabilities]),
         np.concatenate([np.zeros(0, dtype=bool), *correct]),
@@ -416,6 +424,9 @@ def summarize(result: TrialResult) -> dict[str, Score]:
             f"{kind}s find something": int(of_query.sum()),
             f"{kind}s, first result correct": int((of_query & result.found).sum()),
         }
+    captions = result.kinds == CAPTION
+    statistics[OWN_FIRST] = _share(result.photos, captions, result.own_first, units)
+    counts[OWN_FIRST] = int(captions.sum())
     kept = {name: statistic for name, statistic in statistics.items() if counts[name]}
     values, intervals = values_of(kept, units), bootstrap_all(kept, units, rounds=_ROUNDS)
     return {name: Score(values[name], intervals[name], counts[name]) for name in kept}
