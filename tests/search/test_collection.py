@@ -329,6 +329,10 @@ def test_scores_for_other_queries_are_computed_once_for_each_photo(
         update_index(tmp_path / "index", [tmp_path / "mine"], default_encoder())
         hits = photos.search("a cat", everything=True, grouped=False)
         assert scored == [len(photos) - 1, 1]
+        # A rebuilt database uses the same numbers for other photos.
+        photos._other_scores = ("another index", np.full(100, 9.0, np.float32))
+        again = photos.search("a cat", everything=True, grouped=False)
+    assert [hit.probability for hit in again] == pytest.approx([hit.probability for hit in hits], abs=1e-4)
     copies = [hit.probability for hit in hits if hit.path.stem in ("mine", "cat")]
     assert copies[0] == pytest.approx(copies[1], abs=1e-4)
 
