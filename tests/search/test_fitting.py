@@ -117,6 +117,26 @@ def test_photos_with_high_scores_for_all_queries_are_ranked_lower() -> None:
     assert mean_rank(calibration.weights) < mean_rank(tuple(without)) / 2
 
 
+def test_a_score_that_differs_between_queries_only_does_not_rank_photos() -> None:
+    """The scores of regions tell how many photos are relevant to a phrase, and nothing about each of them."""
+    trial, rng = made_up("one", 0), np.random.default_rng(2)
+
+    def with_common_score(query: TrialQuery) -> TrialQuery:
+        if query.kind != "phrase":
+            return query
+        share = rng.uniform(0.0, 0.8)
+        relevant = rng.random(PHOTOS) < share
+        relevant[query.photo] = True
+        scores = (rng.normal(0, 1, (PHOTOS, 1)) + relevant[:, None]).astype(np.float32) / 10
+        regions = rng.normal(10 * share, 1.0, (PHOTOS, 1)).astype(np.float32)
+        evidence = replace(query.evidence, whole=scores[:, 0], phrases=scores, regions=regions)
+        return replace(query, evidence=evidence, relevant=relevant)
+
+    queries = [with_common_score(query) for query in trial.queries]
+    found = fit_calibration([replace(trial, queries=queries)], "7f", BANK).weights
+    assert found[3] < 0.25 * (found[1] + found[4])
+
+
 def test_a_source_with_fewer_correct_results_lowers_the_probabilities() -> None:
     """Only half of what the second source shows is labelled: sure results would be wrong too often there."""
     trials = [made_up("one", 0), made_up("two", 1, missing=0.75)]
