@@ -8,8 +8,9 @@ names is a source. For each source, in an index of all its photos:
 - the expected calibration error of the results shown, over captions, their phrases and texts about absent things
   together, and for captions and phrases alone;
 - the fraction correct of the results shown at 60 % or more;
-- how many captions and phrases find something, and how many of the 200 things in `absent_things.txt` find nothing. No
-  caption of the three sources names one of them; the script stops if a caption does.
+- how many captions and phrases find something, how many captions rank their own photo first (R@1 of the search), and
+  how many of the 200 things in `absent_things.txt` find nothing. No caption of the three sources names one of them; the
+  script stops if a caption does.
 
 A result is correct if the captions of the photo say so (`deixis.search.relevance`). Captions do not name everything, so
 the fractions correct are too low, most where a photo has few captions (IAPR TC-12).
@@ -34,9 +35,9 @@ from deixis.errors import DeixisError
 from deixis.evaluation.intervals import bootstrap, mean_of
 from deixis.search.calibration import Calibration
 from deixis.search.encoder import SearchEncoder
-from deixis.search.fitting import Score, TrialResult, evaluate_queries, halves, summarize
+from deixis.search.fitting import OWN_FIRST, Score, TrialResult, evaluate_queries, halves, summarize
 from deixis.search.relevance import read_absent_list
-from deixis.search.trial import TrialQuery, absent_trial_queries, read_sources
+from deixis.search.trial import TrialQuery, absent_trial_queries, make_bank, read_sources
 
 REFUSED = "absent things, nothing found"
 ROWS = {
@@ -46,6 +47,7 @@ ROWS = {
     "sure results correct": "≥ 0.6",
     "captions find something": "≥ 0.85",
     "captions, first result correct": "",
+    OWN_FIRST: "",
     "phrases find something": "",
     "phrases, first result correct": "",
     REFUSED: "≥ 0.85",
@@ -82,19 +84,20 @@ def main() -> None:
     options = parser.parse_args()
     encoder = SearchEncoder()
     sources = read_sources(options.data, options.split, encoder, options.absent_from)
-    trials = make_trials(sources, encoder)
+    shipped = Calibration.for_models(encoder.fingerprint) if options.shipped else None
+    if options.shipped and shipped is None:
+        raise DeixisError("no calibration of the installed models: fit one with scripts/fit_search.py")
+    bank = shipped.bank if shipped else make_bank(sources, encoder)
+    trials = make_trials(sources, encoder, bank)
     absent: dict[str, list[TrialQuery]] = {}
     for source in sources:
         things = encoder.encode_sentences(read_absent_list(TESTED_LIST, source.photos.captions))
-        absent[source.name] = absent_trial_queries(things, source.photos)
-    if options.shipped:
-        shipped = Calibration.for_models(encoder.fingerprint)
-        if shipped is None:
-            raise DeixisError("no calibration of the installed models: fit one with scripts/fit_search.py")
+        absent[source.name] = absent_trial_queries(things, source.photos, bank)
+    if shipped:
         everything = {trial.name: np.ones(len(trial), dtype=bool) for trial in trials}
         fits = [(shipped, everything)]
     else:
-        fits = list(halves(trials, encoder.fingerprint))
+        fits = list(halves(trials, encoder.fingerprint, bank))
     scores: dict[str, dict[str, Score]] = {}
     for trial in trials:
         parts = [

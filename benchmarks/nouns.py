@@ -26,7 +26,7 @@ import numpy as np
 from deixis.cli.output import progress
 from deixis.data.dataset import Dataset
 from deixis.evaluation.intervals import bootstrap, mean_of
-from deixis.search.calibration import Calibration, Evidence
+from deixis.search.calibration import Calibration, Evidence, QueryBank
 from deixis.search.encoder import SearchEncoder
 from deixis.search.relevance import NamedThings
 from deixis.search.trial import encode_split
@@ -138,11 +138,12 @@ def main() -> None:
     with progress("photos") as on_progress:
         photos = encode_split(Dataset(options.data), options.split, encoder, on_progress)
     things = NamedThings(photos.captions)
+    bank = calibration.bank if calibration else QueryBank.encode(np.zeros((1, encoder.dimension), np.float32), 1.0)
     reports = {}
     for name, nouns in sets.items():
         queries = encoder.encode_sentences(list(nouns))
         unknown = [query.is_unknown for query in queries]
-        results = evaluate(nouns, things, photos.evidence(queries), unknown, calibration)
+        results = evaluate(nouns, things, photos.evidence(queries, bank), unknown, calibration)
         reports[name] = summarize(results)
         if not options.json:
             print_set(name, reports[name], results, options.worst)

@@ -18,7 +18,7 @@ from pathlib import Path
 from deixis.cli.calibrate import print_scores
 from deixis.cli.output import progress
 from deixis.evaluation.calibration import calibration_error, reliability
-from deixis.search.calibration import SHIPPED_FILE
+from deixis.search.calibration import SHIPPED_FILE, QueryBank
 from deixis.search.encoder import PHOTO_MODEL, SearchEncoder
 from deixis.search.fitting import (
     TrialResult,
@@ -27,7 +27,7 @@ from deixis.search.fitting import (
     summarize,
 )
 from deixis.search.relevance import read_absent_list
-from deixis.search.trial import Source, Trial, make_trial, read_sources
+from deixis.search.trial import Source, Trial, make_bank, make_trial, read_sources
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 FITTED_LIST, TESTED_LIST = BENCHMARKS / "absent_queries.txt", BENCHMARKS / "absent_things.txt"
@@ -46,19 +46,20 @@ def main() -> None:
     encoder = SearchEncoder(options.model)
     with progress("photos") as on_progress:
         sources = read_sources(options.data, options.split, encoder, options.absent_from, on_progress)
-    trials = make_trials(sources, encoder)
-    results = evaluate_halves(trials, encoder.fingerprint)
+    bank = make_bank(sources, encoder)
+    trials = make_trials(sources, encoder, bank)
+    results = evaluate_halves(trials, encoder.fingerprint, bank)
     print_scores({name: summarize(result) for name, result in results.items()})
     if options.picture:
         plot_reliability(results, options.picture)
-    calibration = fit_calibration(trials, encoder.fingerprint)
+    calibration = fit_calibration(trials, encoder.fingerprint, bank)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     calibration.save(options.out)
     print(f"weights: {', '.join(f'{weight:.3f}' for weight in calibration.weights)}; lines: {calibration.lines}")
     print(f"written: {options.out}")
 
 
-def make_trials(sources: Sequence[Source], encoder: SearchEncoder) -> list[Trial]:
+def make_trials(sources: Sequence[Source], encoder: SearchEncoder, bank: QueryBank) -> list[Trial]:
     """Create the queries of each source."""
     tested = read_absent_list(TESTED_LIST, [])
     trials = []
@@ -68,6 +69,7 @@ def make_trials(sources: Sequence[Source], encoder: SearchEncoder) -> list[Trial
                 source.name,
                 source.photos,
                 encoder,
+                bank,
                 other_captions=source.other_captions,
                 absent_texts=read_absent_list(FITTED_LIST, source.photos.captions, skip_named=True),
                 exclude=tested,

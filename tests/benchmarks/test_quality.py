@@ -47,7 +47,7 @@ def test_nouns_are_ranked_by_each_score(nouns: ModuleType) -> None:
     things = NamedThings([["A dog."], ["A cat."], ["A bird."]])
     words, query = WordStatistics(1, -3.0, -3.0, 0.0), np.zeros(2, np.float32)
     by_whole = np.array([3.0, 2.0, 1.0], np.float32)
-    evidence = Evidence(by_whole, by_whole[:, None], -by_whole[:, None], words, query)
+    evidence = Evidence(by_whole, by_whole[:, None], -by_whole[:, None], 0 * by_whole, words, query)
     dog, zebra = nouns.evaluate(
         {"dog": "dog, puppy", "zebra": "zebra"}, things, [evidence, evidence], [False, False], None
     )
@@ -62,7 +62,15 @@ def result(kinds: list[str], best: list[float], cut_off: float) -> TrialResult:
     found = np.array(best) >= cut_off
     none = np.zeros(0)
     return TrialResult(
-        np.array(kinds), np.arange(len(kinds)), np.array(best), found, found, none.astype(int), none, none.astype(bool)
+        np.array(kinds),
+        np.arange(len(kinds)),
+        np.array(best),
+        found,
+        found,
+        found,
+        none.astype(int),
+        none,
+        none.astype(bool),
     )
 
 

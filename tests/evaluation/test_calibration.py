@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deixis.evaluation.calibration import calibration_error, logistic, reliability
+from deixis.evaluation.calibration import calibration_error, conditional_logit, logistic, reliability
 
 
 def test_the_logistic_regression_recovers_the_true_weights() -> None:
@@ -36,3 +36,21 @@ def test_the_calibration_error_is_the_distance_of_probability_and_truth() -> Non
         (pytest.approx(0.9), 1.0, 0.5),
     ]
     assert calibration_error(predicted, true, np.array([1.0, 1.0, 0.0, 0.0]), bins=2) == pytest.approx(0.2)
+
+
+def test_the_conditional_logit_recovers_weights_and_ignores_what_differs_between_groups() -> None:
+    rng = np.random.default_rng(0)
+    groups, answers = [], []
+    for _ in range(3000):
+        rows = np.stack([*rng.normal(size=(2, 8)), np.full(8, rng.normal())], axis=1)
+        chances = np.exp(rows @ [2.0, 0.5, 9.0])
+        groups.append(rows.astype(np.float32))
+        answers.append(np.arange(8) == rng.choice(8, p=chances / chances.sum()))
+    found = conditional_logit(groups, answers, np.ones(3000).tolist())
+    assert found[:2] == pytest.approx([2.0, 0.5], abs=0.15)
+    # Groups with a weight of zero do not count; weights are not negative.
+    reverse = [-rows for rows in groups]
+    assert conditional_logit(groups + reverse, answers * 2, [1.0] * 3000 + [0.0] * 3000) == pytest.approx(
+        found, abs=0.05
+    )
+    assert conditional_logit(reverse, answers, [1.0] * 3000)[:2].tolist() == [0.0, 0.0]

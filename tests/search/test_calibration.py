@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 from deixis.errors import DeixisError
-from deixis.search.calibration import FAST_FILE, FEATURES, SHIPPED_FILE, Calibration, Evidence, Threshold, WordPrior
+from deixis.search.calibration import (
+    FAST_FILE,
+    FEATURES,
+    SHIPPED_FILE,
+    Calibration,
+    Evidence,
+    QueryBank,
+    Threshold,
+    WordPrior,
+)
 from deixis.search.encoder import EncodedPhrase, EncodedSentence, WordStatistics
 from deixis.search.index.base import RegionVectors
 
@@ -27,19 +36,21 @@ def sentence() -> EncodedSentence:
 def test_evidence_is_the_best_region_of_each_phrase() -> None:
     photos = np.arange(6, dtype=np.float32).reshape(2, 3)
     regions = [np.array([[1, 2], [3, 0]], np.float32), np.array([[5, 4]], np.float32)]
-    evidence = Evidence.collect(sentence(), photos, RegionVectors.join(regions, 2))
+    evidence = Evidence.collect(sentence(), photos, RegionVectors.join(regions, 2), np.array([7, 8], np.float32))
     assert evidence.whole.tolist() == [2, 5]
     assert evidence.phrases.tolist() == [[0, 1], [3, 4]]
     assert evidence.regions.tolist() == [[3, 2], [5, 4]]
     second = evidence.take(np.array([1]))
     assert (second.whole.tolist(), second.phrases.tolist(), second.regions.tolist()) == ([5], [[3, 4]], [[5, 4]])
+    assert second.others.tolist() == [8]
 
 
 def test_a_photo_without_regions_gets_the_lowest_scores() -> None:
     photos, regions = np.zeros((2, 3), np.float32), RegionVectors.join([None, np.array([[5, 4]], np.float32)], 2)
-    assert Evidence.collect(sentence(), photos, regions).regions.tolist() == [[4, 4], [5, 4]]
+    others = np.zeros(2, np.float32)
+    assert Evidence.collect(sentence(), photos, regions, others).regions.tolist() == [[4, 4], [5, 4]]
     none = RegionVectors.join([None, None], 2)
-    assert Evidence.collect(sentence(), photos, none).regions.tolist() == [[0, 0], [0, 0]]
+    assert Evidence.collect(sentence(), photos, none, others).regions.tolist() == [[0, 0], [0, 0]]
 
 
 def test_the_prior_of_rare_words_falls_with_the_size_of_the_index() -> None:
@@ -54,24 +65,48 @@ def some_calibration() -> Calibration:
     threshold, similarity_threshold = Threshold((10, 100), (0.0, -1.0)), Threshold((9,), (-1.0,))
     weights = tuple(map(float, range(FEATURES)))
     lines, background = ((0.0, 1.0), (-1.0, 0.5)), (0.0, 0.0, 0.5)
-    prior = WordPrior(-1.0, 0.2)
+    prior, bank = WordPrior(-1.0, 0.2), QueryBank.encode(np.array([[0, 0, 1], [0, 1, 0]], np.float32), 0.1)
     short = Threshold((10,), (1.0,))
     return Calibration(
-        "7f", weights, lines, background, prior, threshold, short, (-3.0, 8.0, -0.5), similarity_threshold
+        "7f", weights, lines, background, bank, prior, threshold, short, (-3.0, 8.0, -0.5), similarity_threshold
     )
 
 
+def evidence_of_axes() -> Evidence:
+    regions = RegionVectors.join([None] * 3, 2)
+    return Evidence.collect(sentence(), np.eye(3, dtype=np.float32), regions, np.zeros(3, np.float32))
+
+
+def test_a_bank_gives_a_smooth_maximum_of_the_scores_of_its_queries() -> None:
+    rng = np.random.default_rng(0)
+    queries, photos = rng.normal(size=(5, 8)).astype(np.float32), rng.normal(size=(3, 8)).astype(np.float32)
+    bank = QueryBank.encode(queries, 0.5)
+    for photo, found in zip(photos, bank.scores(photos), strict=True):
+        scores = [float(photo @ query) for query in queries]
+        assert found == pytest.approx(0.5 * np.log(np.mean(np.exp(np.array(scores) / 0.5))), abs=0.05)  # int8
+        assert np.mean(scores) - 0.05 <= found <= max(scores) + 0.05
+    assert bank.scores(1000 * photos) == pytest.approx((1000 * photos @ queries.T).max(axis=1), rel=0.05)
+
+
+def test_a_photo_that_is_near_many_queries_counts_less() -> None:
+    evidence = evidence_of_axes()
+    near = replace(evidence, others=np.array([0.0, 0.1, 0.2], np.float32))
+    lower = some_calibration().logits(evidence, 100) - some_calibration().logits(near, 100)
+    assert lower[0] == pytest.approx(0)
+    assert 0 < lower[1] < lower[2]
+
+
 def test_the_logit_is_the_lowest_of_the_lines() -> None:
-    evidence = Evidence.collect(sentence(), np.eye(3, dtype=np.float32), RegionVectors.join([None] * 3, 2))
+    evidence = evidence_of_axes()
     plain = replace(some_calibration(), lines=((0.0, 1.0),)).logits(evidence, 100)
     expected = np.minimum(plain, -1 + plain / 2)
     assert some_calibration().logits(evidence, 100).tolist() == pytest.approx(expected.tolist(), abs=1e-4)
 
 
 def test_a_query_with_high_scores_in_general_counts_less() -> None:
-    evidence = Evidence.collect(sentence(), np.eye(3, dtype=np.float32), RegionVectors.join([None] * 3, 2))
+    evidence = evidence_of_axes()
     weights = np.array(some_calibration().weights)
-    weights[5] = -1.0  # of the mean score of the background
+    weights[7] = -1.0  # of the mean score of the background
     usual = replace(some_calibration(), weights=tuple(weights), lines=((0.0, 1.0),))
     high = replace(usual, background=(0.0, 0.0, 0.9))
     assert (usual.logits(evidence, 100) - high.logits(evidence, 100)).tolist() == pytest.approx([4.0] * 3, abs=1e-3)

@@ -19,7 +19,7 @@ from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError
 from deixis.search import collection as collection_module
 from deixis.search import encoder as encoder_module
-from deixis.search.calibration import Calibration
+from deixis.search.calibration import Calibration, QueryBank
 from deixis.search.collection import PhotoCollection, default_encoder, index_photos, open_index
 from deixis.search.encoder import SearchEncoder
 from deixis.search.index import PhotoIndex, update_index
@@ -306,6 +306,35 @@ def test_suggestions_for_a_word_are_looked_up_once(sample_index: Path, monkeypat
         found = [photos.search(f"a {word} dgo").suggestions for word in ("black", "brown")]
     assert found == [{"dgo": ("dog",)}] * 2
     assert looked_up == ["dgo"]
+
+
+def test_scores_for_other_queries_are_computed_once_for_each_photo(
+    tmp_path: Path, sample_index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(sample_index, tmp_path / "index")
+    scored: list[int] = []
+    compute = QueryBank.scores
+
+    def scores(bank: QueryBank, photos: np.ndarray) -> np.ndarray:
+        scored.append(len(photos))
+        return compute(bank, photos)
+
+    monkeypatch.setattr(QueryBank, "scores", scores)
+    with PhotoCollection(tmp_path / "index", default_encoder()) as photos:
+        first = [hit.probability for hit in photos.search("a cat", everything=True)]
+        assert [hit.probability for hit in photos.search("a cat", everything=True)] == first
+        assert scored == [len(photos)]
+        (tmp_path / "mine").mkdir()
+        shutil.copy(CAT, tmp_path / "mine" / "mine.jpg")
+        update_index(tmp_path / "index", [tmp_path / "mine"], default_encoder())
+        hits = photos.search("a cat", everything=True, grouped=False)
+        assert scored == [len(photos) - 1, 1]
+        # A rebuilt database uses the same numbers for other photos.
+        photos._other_scores = ("another index", np.full(100, 9.0, np.float32))
+        again = photos.search("a cat", everything=True, grouped=False)
+    assert [hit.probability for hit in again] == pytest.approx([hit.probability for hit in hits], abs=1e-4)
+    copies = [hit.probability for hit in hits if hit.path.stem in ("mine", "cat")]
+    assert copies[0] == pytest.approx(copies[1], abs=1e-4)
 
 
 def test_a_response_does_not_depend_on_earlier_searches(sample_index: Path) -> None:

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from deixis.evaluation.calibration import calibration_error
-from deixis.search.calibration import MONOTONE, Evidence
+from deixis.search.calibration import MONOTONE, Evidence, QueryBank
 from deixis.search.encoder import WordStatistics
 from deixis.search.fitting import (
     IDENTITY,
+    OWN_FIRST,
     TrialResult,
     evaluate_queries,
     fit_calibration,
@@ -21,14 +22,20 @@ from deixis.search.fitting import (
 from deixis.search.trial import KINDS, Trial, TrialQuery
 
 PHOTOS, DIMENSION = 150, 4
+BANK = QueryBank.encode(np.zeros((1, DIMENSION), np.float32), 1.0)
 
 
-def made_up(name: str, seed: int, *, missing: float = 0.0) -> Trial:
-    """Relevant photos have higher scores, and absent things rare words. `missing` of the labels of phrases are lost."""
+def made_up(name: str, seed: int, *, missing: float = 0.0, hubs: float = 0.0) -> Trial:
+    """Relevant photos have higher scores, and absent things rare words.
+
+    `missing` of the labels of phrases are lost. All scores of a photo are higher by its score for other queries, whose
+    standard deviation is `hubs`.
+    """
     rng = np.random.default_rng(seed)
     kinds = np.arange(PHOTOS) % 10
     vectors = np.eye(10, dtype=np.float32)[kinds][:, :DIMENSION] + rng.normal(0, 0.1, (PHOTOS, DIMENSION))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    others = hubs * np.random.default_rng(seed + 1).normal(0, 1, PHOTOS).astype(np.float32)
     queries = []
     for number in range(600):
         kind, photo = KINDS[number % 3], int(rng.integers(PHOTOS))
@@ -37,14 +44,15 @@ def made_up(name: str, seed: int, *, missing: float = 0.0) -> Trial:
             relevant[photo] = True
         if kind == "phrase":
             relevant |= rng.random(PHOTOS) < 0.05
-        scores = (rng.normal(0, 1, (PHOTOS, 1)) + 3 * relevant[:, None]).astype(np.float32)
+        scores = (rng.normal(0, 1, (PHOTOS, 1)) + 3 * relevant[:, None]).astype(np.float32) + others[:, None]
         if kind == "phrase":
             relevant &= rng.random(PHOTOS) >= missing
             relevant[photo] = True
         words = 5 if kind == "caption" else 1
         rarest, strange = (-9.0, 1.0) if kind == "absent" else (-5.0, 0.0)
         facts = WordStatistics(words, -4.0 * words - float(rng.random()), rarest, strange)
-        evidence = Evidence(scores[:, 0] / 10, scores / 10, scores, facts, np.ones(DIMENSION, np.float32))
+        query_vector = np.ones(DIMENSION, np.float32)
+        evidence = Evidence(scores[:, 0] / 10, scores / 10, scores, others / 10, facts, query_vector)
         queries.append(TrialQuery(kind, photo, evidence, relevant))
     return Trial(name, vectors.astype(np.float32), queries)
 
@@ -60,7 +68,7 @@ def found_of(result: TrialResult, kind: str) -> float:
 
 def test_probabilities_of_the_other_half_are_calibrated(trials: list[Trial]) -> None:
     results = []
-    for calibration, left_out in halves(trials, "7f"):
+    for calibration, left_out in halves(trials, "7f", BANK):
         assert all(40 < left_out[trial.name].mean() * 100 < 60 for trial in trials)
         for trial in trials:
             queries = [query for query in trial.queries if left_out[trial.name][query.photo]]
@@ -72,7 +80,7 @@ def test_probabilities_of_the_other_half_are_calibrated(trials: list[Trial]) -> 
 
 
 def test_captions_find_more_than_absent_queries(trials: list[Trial]) -> None:
-    calibration = fit_calibration(trials, "7f")
+    calibration = fit_calibration(trials, "7f", BANK)
     assert min(calibration.weights[MONOTONE]) >= 0
     for trial in trials:
         result = evaluate_queries(calibration, trial.queries)
@@ -83,19 +91,57 @@ def test_captions_find_more_than_absent_queries(trials: list[Trial]) -> None:
 
 
 def test_probabilities_rise_with_every_score(trials: list[Trial]) -> None:
-    calibration = fit_calibration(trials, "7f")
+    calibration = fit_calibration(trials, "7f", BANK)
     evidence = trials[0].queries[0].evidence
     before = calibration.logits(evidence, PHOTOS)
-    for name in ("whole", "phrases", "regions"):
-        higher = replace(evidence, **{name: getattr(evidence, name) + 0.5})
+    for name, change in {"whole": 0.5, "phrases": 0.5, "regions": 0.5, "others": -0.5}.items():
+        higher = replace(evidence, **{name: getattr(evidence, name) + change})
         assert (calibration.logits(higher, PHOTOS) >= before - 1e-5).all()
+
+
+def test_photos_with_high_scores_for_all_queries_are_ranked_lower() -> None:
+    trial = made_up("one", 0, hubs=2.0)
+    calibration = fit_calibration([trial], "7f", BANK)
+    assert calibration.bank == BANK
+
+    def mean_rank(weights: tuple[float, ...]) -> float:
+        ranks = []
+        for query in trial.queries:
+            if query.kind == "caption":
+                logits = replace(calibration, weights=weights).logits(query.evidence, PHOTOS)
+                ranks.append((logits >= logits[query.photo]).sum())
+        return float(np.mean(ranks))
+
+    without = list(calibration.weights)
+    without[5:7] = [0.0, 0.0]  # of the scores for other queries
+    assert mean_rank(calibration.weights) < mean_rank(tuple(without)) / 2
+
+
+def test_a_score_that_differs_between_queries_only_does_not_rank_photos() -> None:
+    """The scores of regions tell how many photos are relevant to a phrase, and nothing about each of them."""
+    trial, rng = made_up("one", 0), np.random.default_rng(2)
+
+    def with_common_score(query: TrialQuery) -> TrialQuery:
+        if query.kind != "phrase":
+            return query
+        share = rng.uniform(0.0, 0.8)
+        relevant = rng.random(PHOTOS) < share
+        relevant[query.photo] = True
+        scores = (rng.normal(0, 1, (PHOTOS, 1)) + relevant[:, None]).astype(np.float32) / 10
+        regions = rng.normal(10 * share, 1.0, (PHOTOS, 1)).astype(np.float32)
+        evidence = replace(query.evidence, whole=scores[:, 0], phrases=scores, regions=regions)
+        return replace(query, evidence=evidence, relevant=relevant)
+
+    queries = [with_common_score(query) for query in trial.queries]
+    found = fit_calibration([replace(trial, queries=queries)], "7f", BANK).weights
+    assert found[3] < 0.25 * (found[1] + found[4])
 
 
 def test_a_source_with_fewer_correct_results_lowers_the_probabilities() -> None:
     """Only half of what the second source shows is labelled: sure results would be wrong too often there."""
     trials = [made_up("one", 0), made_up("two", 1, missing=0.75)]
-    alone = fit_calibration(trials[:1], "7f")
-    both = fit_calibration(trials, "7f")
+    alone = fit_calibration(trials[:1], "7f", BANK)
+    both = fit_calibration(trials, "7f", BANK)
     assert alone.lines == IDENTITY
     assert len(both.lines) == 2
     assert all(slope > 0 for _, slope in both.lines)
@@ -113,23 +159,26 @@ def test_small_sources_do_not_need_every_index_size() -> None:
             if query.photo < 30
         ],
     )
-    threshold = fit_calibration([large, few], "7f").threshold
+    threshold = fit_calibration([large, few], "7f", BANK).threshold
     assert threshold.sizes == (20, 50, 100, PHOTOS)
     assert np.isfinite(threshold.logits).all()
 
 
 def test_queries_without_a_known_word_find_nothing(trials: list[Trial]) -> None:
-    calibration = fit_calibration(trials, "7f")
+    calibration = fit_calibration(trials, "7f", BANK)
     result = evaluate_queries(calibration, [replace(query, is_unknown=True) for query in trials[0].queries])
     assert not result.found.any()
     assert len(result.probabilities) == 0
 
 
 def test_the_summary_counts_queries_and_results(trials: list[Trial]) -> None:
-    result = evaluate_queries(fit_calibration(trials, "7f"), trials[0].queries)
+    result = evaluate_queries(fit_calibration(trials, "7f", BANK), trials[0].queries)
     scores = summarize(result)
     assert scores["captions find something"].value == pytest.approx(found_of(result, "caption"))
     assert scores["captions find something"].count == 200
+    first = [query.evidence.whole.argmax() == query.photo for query in trials[0].queries if query.kind == "caption"]
+    assert scores[OWN_FIRST].value == pytest.approx(np.mean(first))  # all scores rank alike here
+    assert 0 < np.mean(first) < 1
     sure = result.probabilities >= 0.6
     assert scores["sure results correct"].value == pytest.approx(result.correct[sure].mean())
     error = scores["calibration error"]

@@ -8,10 +8,19 @@ import pytest
 from deixis.data.dataset import Dataset
 from deixis.data.imports import import_dataset
 from deixis.data.samples import SAMPLES
-from deixis.search.calibration import Evidence
+from deixis.search.calibration import Evidence, QueryBank
 from deixis.search.collection import default_encoder
 from deixis.search.relevance import Relevance
-from deixis.search.trial import KINDS, EncodedSplit, absent_trial_queries, encode_split, find_absent_texts, make_trial
+from deixis.search.trial import (
+    KINDS,
+    EncodedSplit,
+    Source,
+    absent_trial_queries,
+    encode_split,
+    find_absent_texts,
+    make_bank,
+    make_trial,
+)
 
 
 @pytest.fixture(scope="module")
@@ -30,19 +39,41 @@ def encoded(dataset: Dataset) -> EncodedSplit:
     return encode_split(dataset, "dev", default_encoder())
 
 
-def test_evidence_equals_that_of_an_index(encoded: EncodedSplit) -> None:
+@pytest.fixture(scope="module")
+def bank(encoded: EncodedSplit) -> QueryBank:
+    return make_bank([Source("samples", encoded, ["A giraffe eats leaves.", "Two dogs run."])], default_encoder(), 3)
+
+
+def test_a_bank_has_the_captions_and_phrases_of_other_photos(encoded: EncodedSplit) -> None:
+    encoder, texts = default_encoder(), ["A giraffe eats leaves.", "Two dogs run."]
+    (source,) = [Source("samples", encoded, texts)]
+    bank = make_bank([source], encoder, 100)
+    reads = encoder.encode_sentences([*texts, "a giraffe", "leaves", "two dogs"])
+    vectors = np.stack([read.vector for read in reads])
+    assert bank.queries == len(vectors)
+    expected = QueryBank.encode(vectors, bank.temperature)
+    assert np.allclose(bank.scores(encoded.whole), expected.scores(encoded.whole), atol=1e-3)
+    few, own = make_bank([source], encoder, 2), make_bank([Source("samples", encoded, [])], encoder, 100)
+    assert few.queries == 2
+    assert own.queries > len(vectors)
+    # Photos are nearer to their own captions than to those of others.
+    assert (own.scores(encoded.whole) > bank.scores(encoded.whole)).all()
+
+
+def test_evidence_equals_that_of_an_index(encoded: EncodedSplit, bank: QueryBank) -> None:
     encoder = default_encoder()
     reads = encoder.encode_sentences(["a cat with green eyes", "coffee"])
-    for read, found in zip(reads, encoded.evidence(reads), strict=True):
-        expected = Evidence.collect(read, encoded.whole, encoded.regions)
+    for read, found in zip(reads, encoded.evidence(reads, bank), strict=True):
+        expected = Evidence.collect(read, encoded.whole, encoded.regions, bank.scores(encoded.whole))
         assert np.allclose(found.whole, expected.whole, atol=1e-5)
         assert np.allclose(found.phrases, expected.phrases, atol=1e-5)
         assert np.allclose(found.regions, expected.regions, atol=1e-3)
         assert np.allclose(found.query, expected.query)
+        assert np.allclose(found.others, expected.others)
 
 
-def test_a_trial_has_queries_of_all_kinds(encoded: EncodedSplit) -> None:
-    trial = make_trial("samples", encoded, default_encoder(), absent_texts=["an iceberg"])
+def test_a_trial_has_queries_of_all_kinds(encoded: EncodedSplit, bank: QueryBank) -> None:
+    trial = make_trial("samples", encoded, default_encoder(), bank, absent_texts=["an iceberg"])
     assert len(trial) == 4
     assert {query.kind for query in trial.queries} == set(KINDS)
     assert all(query.relevant[query.photo] for query in trial.queries if query.kind != "absent")
@@ -63,7 +94,7 @@ def test_absent_texts_have_a_word_that_no_caption_has(encoded: EncodedSplit) -> 
     assert len(texts) > 20
 
 
-def test_an_absent_query_has_no_relevant_photo(encoded: EncodedSplit) -> None:
-    (query,) = absent_trial_queries(default_encoder().encode_sentences(["an iceberg"]), encoded)
+def test_an_absent_query_has_no_relevant_photo(encoded: EncodedSplit, bank: QueryBank) -> None:
+    (query,) = absent_trial_queries(default_encoder().encode_sentences(["an iceberg"]), encoded, bank)
     assert (query.kind, query.relevant.any()) == ("absent", False)
-    assert absent_trial_queries([], encoded) == []
+    assert absent_trial_queries([], encoded, bank) == []

@@ -49,7 +49,7 @@ def calibrate(
         return
     from deixis.search.collection import open_index, store_calibration
     from deixis.search.fitting import evaluate_halves, fit_calibration, summarize
-    from deixis.search.trial import make_trial, read_sources
+    from deixis.search.trial import make_bank, make_trial, read_sources
     from deixis.storage.sql import hide_password
 
     place = index_place(index)
@@ -59,15 +59,16 @@ def calibrate(
         sources = read_sources(data, split or ["dev"], encoder, absent_from, on_progress)
     for source in sources:
         _check_count(source.name, sum(map(bool, source.photos.captions)))
+    bank = make_bank(sources, encoder)
     with progress("queries") as on_progress:
         trials = [
             make_trial(
-                source.name, source.photos, encoder, other_captions=source.other_captions, on_progress=on_progress
+                source.name, source.photos, encoder, bank, other_captions=source.other_captions, on_progress=on_progress
             )
             for source in sources
         ]
-    scores = {name: summarize(result) for name, result in evaluate_halves(trials, encoder.fingerprint).items()}
-    store_calibration(place, encoder, fit_calibration(trials, encoder.fingerprint))
+    scores = {name: summarize(result) for name, result in evaluate_halves(trials, encoder.fingerprint, bank).items()}
+    store_calibration(place, encoder, fit_calibration(trials, encoder.fingerprint, bank))
     if json:
         documents = {name: {row: score.as_json() for row, score in rows.items()} for name, rows in scores.items()}
         print_json({"index": hide_password(place), "model": encoder.model_name, "scores": documents})

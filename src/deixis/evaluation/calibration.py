@@ -15,6 +15,7 @@ Mask = NDArray[np.bool_]
 
 _BINS = 15
 _RIDGE = 1e-4
+_TINY = 1e-300
 
 
 def logistic(
@@ -62,6 +63,51 @@ def logistic(
     bounds = [(0.0 if column in non_negative else None, None) for column in range(rows.shape[1])]
     found = minimize(loss, np.zeros(rows.shape[1]), jac=True, method="L-BFGS-B", bounds=bounds).x / spreads
     found[0] -= (found * means)[1:].sum()
+    return np.asarray(found)
+
+
+def conditional_logit(
+    groups: Sequence[Floats], answers: Sequence[Mask], weights: Sequence[float], *, ridge: float = _RIDGE
+) -> FloatArray:
+    """Fit non-negative coefficients that rank the right rows of each group above its other rows.
+
+    The loss is the negative log probability of the right rows in a softmax over the rows of a group.
+
+    Parameters
+    ----------
+    groups
+        Features of the rows of each group: (rows, features).
+    answers
+        Which rows of each group are right: at least one.
+    weights
+        Weights of the groups.
+    ridge
+        Strength of the regularization.
+
+    Examples
+    --------
+    >>> group = np.array([[2.0, 0.0], [1.0, 5.0], [0.0, 5.0]], dtype=np.float32)
+    >>> first, second = conditional_logit([group], [np.array([True, False, False])], [1.0])
+    >>> bool(first > 0), float(second)
+    (True, 0.0)
+    """
+    from scipy.optimize import minimize
+
+    rows, right = np.concatenate(groups).astype(np.float64), np.concatenate(answers)
+    counts = np.array([len(group) for group in groups])
+    starts = np.cumsum(counts) - counts
+    share = np.asarray(weights, dtype=np.float64) / np.sum(weights)
+
+    def loss(coefficients: FloatArray) -> tuple[float, FloatArray]:
+        scores = rows @ coefficients
+        powers = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), counts))
+        every, correct = np.add.reduceat(powers, starts), np.add.reduceat(powers * right, starts) + _TINY
+        value = share @ (np.log(every) - np.log(correct)) + ridge * (coefficients**2).sum()
+        error = powers / np.repeat(every, counts) - powers * right / np.repeat(correct, counts)
+        return float(value), rows.T @ (np.repeat(share, counts) * error) + 2 * ridge * coefficients
+
+    size = rows.shape[1]
+    found = minimize(loss, np.ones(size), jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * size).x
     return np.asarray(found)
 
 

@@ -7,8 +7,10 @@ disagree, the logit is lowered towards that of the source with the fewest correc
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -26,11 +28,13 @@ from deixis.storage.checksums import seal, unseal
 SHIPPED_FILE = SHIPPED / "search" / "calibration.json"
 FAST_FILE = SHIPPED / "search" / "calibration-fast.json"
 """The calibrations of the default models, and of the same with the fast encoder."""
-FEATURES = 10
+FEATURES = 12
 """Number of features of a photo; see `features`."""
 
-MONOTONE = slice(1, 5)
+MONOTONE = slice(1, 7)
 """The features that are scores of the photo. Their weights are not negative."""
+
+_MAX_CODE = 127
 
 _MIN_SHARE_OF_BEST = 1 / 3
 """Photos with less than this share of the best probability are not shown."""
@@ -43,27 +47,69 @@ _MAX_PRIOR = 0.5
 
 
 @dataclass(frozen=True)
+class QueryBank:
+    """Vectors of typical queries, which tell how high the scores of a photo are for other queries.
+
+    The vectors of some photos are near those of many queries (hubness). Such a photo matches a query only if its score
+    is high among its own scores: querybank normalization (Bogolin et al., CVPR 2022), with a fixed bank.
+    """
+
+    codes: str  # (queries, dimension): int8, in base64
+    queries: int
+    step: float  # the size of one code step
+    temperature: float  # the lower, the more the best query of a photo counts
+
+    @classmethod
+    def encode(cls, vectors: Floats, temperature: float) -> QueryBank:
+        """Create a bank of the vectors of queries: (queries, dimension)."""
+        step = max(float(np.abs(vectors).max(initial=0)) / _MAX_CODE, 1e-9)
+        codes = np.rint(vectors / step).astype(np.int8)
+        return cls(b64encode(codes.tobytes()).decode(), len(vectors), step, temperature)
+
+    def scores(self, photos: Floats) -> Floats:
+        """Return a smooth maximum of the scores of each photo, (n, dimension), for the queries of the bank: (n,)."""
+        scores: Floats = photos @ self._vectors.T
+        best = scores.max(axis=1)
+        scores -= best[:, None]
+        scores /= np.float32(self.temperature)
+        np.exp(scores, out=scores)
+        return np.asarray(best + np.float32(self.temperature) * np.log(scores.mean(axis=1)), dtype=np.float32)
+
+    @cached_property
+    def _vectors(self) -> Floats:
+        codes = np.frombuffer(b64decode(self.codes, validate=True), dtype=np.int8)
+        return codes.reshape(self.queries, -1).astype(np.float32) * np.float32(self.step)
+
+
+@dataclass(frozen=True)
 class Evidence:
     """The scores of n photos and a query with k phrases."""
 
     whole: Floats  # (n,): the query and the whole photos
     phrases: Floats  # (n, k): each phrase and the whole photos
     regions: Floats  # (n, k): each phrase and the best region of each photo
+    others: Floats  # (n,): other queries and the whole photos; see `QueryBank`
     words: WordStatistics
     query: Floats  # (dimension,): the vector of the query
 
     @classmethod
-    def collect(cls, query: EncodedSentence, photos: Floats, regions: RegionVectors) -> Evidence:
+    def collect(cls, query: EncodedSentence, photos: Floats, regions: RegionVectors, others: Floats) -> Evidence:
         """Score a query against photos (n, dimension), and against the regions of each."""
         best = regions.best_scores(np.stack([phrase.vector for phrase in query.phrases]))
         lowest = np.nanmin(best) if np.isfinite(best).any() else 0.0
         best = np.nan_to_num(best, nan=float(lowest))
         whole_phrases = photos @ np.stack([phrase.whole_vector for phrase in query.phrases]).T
-        return cls(photos @ query.vector, whole_phrases, best, query.statistics, query.vector)
+        return cls(photos @ query.vector, whole_phrases, best, others, query.statistics, query.vector)
 
     def take(self, photos: NDArray[np.int64]) -> Evidence:
         """Return the evidence for some of the photos."""
-        return replace(self, whole=self.whole[photos], phrases=self.phrases[photos], regions=self.regions[photos])
+        return replace(
+            self,
+            whole=self.whole[photos],
+            phrases=self.phrases[photos],
+            regions=self.regions[photos],
+            others=self.others[photos],
+        )
 
 
 @dataclass(frozen=True)
@@ -96,6 +142,8 @@ def features(evidence: Evidence, photos: int, prior: WordPrior, background: Floa
         whole * length,
         evidence.regions.mean(axis=1),
         10 * evidence.phrases.min(axis=1),
+        -10 * evidence.others,
+        -10 * evidence.others * length,
         ones * 10 * float(evidence.query @ background),
         ones * prior.log_prior(words, photos),
         ones * words.rarest,
@@ -135,6 +183,7 @@ class Calibration:
     weights: tuple[float, ...]  # of the `features`; the weighted sum is a logit
     lines: tuple[tuple[float, float], ...]  # offset and slope; the lowest value of a line replaces the logit
     background: tuple[float, ...]  # the mean vector of many photos
+    bank: QueryBank
     prior: WordPrior
     threshold: Threshold  # of long queries
     short_threshold: Threshold
@@ -169,11 +218,16 @@ class Calibration:
     @classmethod
     def _from_document(cls, document: Any, name: str) -> Calibration:
         try:
-            calibration = cls(
+            numbers = len(document["weights"]), len(document["similarity_weights"])
+            if numbers != (FEATURES, 3) or not document["lines"]:
+                wrong = "a calibration with a wrong number of weights"
+                raise DeixisError(f"{name}: {wrong}; fit it again: deixis calibrate")
+            return cls(
                 str(document["fingerprint"]),
                 tuple(map(float, document["weights"])),
                 tuple((float(offset), float(slope)) for offset, slope in document["lines"]),
                 tuple(map(float, document["background"])),
+                QueryBank(**document["bank"]),
                 WordPrior(**document["prior"]),
                 Threshold.from_json(document["threshold"]),
                 Threshold.from_json(document["short_threshold"]),
@@ -182,10 +236,6 @@ class Calibration:
             )
         except (ValueError, TypeError, KeyError) as error:
             raise DeixisError(f"{name}: not a valid search calibration ({error!r})") from None
-        numbers = len(calibration.weights), len(calibration.similarity_weights)
-        if numbers != (FEATURES, 3) or not calibration.lines:
-            raise DeixisError(f"{name}: a calibration with a wrong number of weights; fit it again: deixis calibrate")
-        return calibration
 
     def save(self, file: str | PathLike[str]) -> None:
         """Write the calibration to a file."""

@@ -97,6 +97,7 @@ class PhotoCollection:
         self.calibration = _stored_calibration(index, encoder) or Calibration.for_models(encoder.fingerprint)
         self._encode_sentence = lru_cache(_CACHED_SENTENCES)(encoder.encode_sentence)
         self._suggest = lru_cache(_CACHED_SENTENCES)(encoder.suggest)
+        self._other_scores = ("", np.zeros(0, dtype=np.float32))
 
     def close(self) -> None:
         """Close files and connections."""
@@ -330,9 +331,10 @@ class PhotoCollection:
         """Return the logit of the probability that each photo shows all that is required and nothing excluded."""
         whole = snapshot.vectors_of(numbers)
         regions = snapshot.region_vectors(numbers)
+        others = self._scores_of_others(snapshot, numbers, whole)
 
         def logits(part: EncodedSentence) -> Floats:
-            evidence = Evidence.collect(part, whole, regions)
+            evidence = Evidence.collect(part, whole, regions, others)
             return self.calibration.logits(evidence, searched) if self.calibration else evidence.whole
 
         # The parts of a query are correlated: that a photo shows all of them is taken to be as probable as the least
@@ -342,6 +344,25 @@ class PhotoCollection:
         for part in excluded:
             total = _and_not(total, logits(part)) if self.calibration else total - logits(part)
         return np.asarray(total, dtype=np.float32)
+
+    def _scores_of_others(self, snapshot: IndexSnapshot, numbers: NDArray[np.int64], whole: Floats) -> Floats:
+        """Return the scores of photos for other queries; see `QueryBank`.
+
+        They do not depend on the query and are kept by photo number, which is never used again within an index.
+        """
+        if not self.calibration or not len(numbers):
+            return np.zeros(len(numbers), dtype=np.float32)
+        uid, kept = self._other_scores
+        if uid != snapshot.info.uid:
+            kept = np.zeros(0, dtype=np.float32)
+        if (missing := int(numbers.max()) + 1 - len(kept)) > 0:
+            kept = np.concatenate([kept, np.full(missing + len(kept) // 2, np.nan, dtype=np.float32)])
+        scores = kept[numbers]
+        if (is_new := np.isnan(scores)).any():
+            scores[is_new] = kept[numbers[is_new]] = self.calibration.bank.scores(whole[is_new])
+            # A pair, replaced at once: other threads may have kept other photos meanwhile, which are scored again.
+            self._other_scores = (snapshot.info.uid, kept)
+        return scores
 
     def _is_hit(self, logits: Floats, parts: Sequence[EncodedSentence], searched: int) -> NDArray[np.bool_]:
         """Return which photos are probable enough to be shown."""

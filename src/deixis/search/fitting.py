@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deixis.arrays import AnyArray, FloatArray, Floats
-from deixis.evaluation.calibration import Score, calibration_error, logistic
+from deixis.evaluation.calibration import Score, calibration_error, conditional_logit, logistic
 from deixis.evaluation.intervals import Counts, Statistic, bootstrap_all, ratio_of, values_of
-from deixis.search.calibration import FEATURES, MONOTONE, Calibration, Threshold, WordPrior, features
+from deixis.search.calibration import FEATURES, MONOTONE, Calibration, QueryBank, Threshold, WordPrior, features
 from deixis.search.relevance import Mask
 from deixis.search.trial import ABSENT, CAPTION, KINDS, PHRASE, Trial, TrialQuery
 
 SIZES = (20, 50, 100, 200, 400, 800)
 """Sizes of the random smaller indexes, so that the effect of the index size is fitted too."""
+
+OWN_FIRST = "captions, own photo first"
+"""The score for how many captions rank the photo that they come from first: R@1 of the whole search."""
 
 SURE = 0.6
 """Results with at least this probability are counted as sure."""
@@ -42,7 +46,10 @@ error."""
 _MIN_SURE = 30
 """Number of sure results of a source below which their fraction correct is not used."""
 
-_MIN_SLOPE = 0.2
+_OFFSETS, _SLOPES = (-0.6, -0.5, -0.4, -0.3, -0.2, -0.1, 0.0, 0.1, 0.2), (0.9, 1.0, 1.1)
+_BENDS, _FLATTER = (-0.8, -0.4, 0.0, 0.4), (0.5, 0.6, 0.7, 0.8, 1.0)
+"""Lines that are tried: offsets and slopes, the logit from which another line is lower, and its share of the slope."""
+
 _MIN_LIKENESS = -3.0
 """Minimum logit (5 %) of a similar photo."""
 
@@ -56,7 +63,7 @@ Inside = Mapping[str, Mask]
 
 
 def fit_calibration(
-    trials: Sequence[Trial], fingerprint: str, *, inside: Inside | None = None, seed: int = 0
+    trials: Sequence[Trial], fingerprint: str, bank: QueryBank, *, inside: Inside | None = None, seed: int = 0
 ) -> Calibration:
     """Fit the calibration to photos and their queries. All sources and kinds of queries have the same weight.
 
@@ -66,6 +73,8 @@ def fit_calibration(
         Photos and queries of each source.
     fingerprint
         Hash of the models.
+    bank
+        Other queries, which the trials were made with.
     inside
         Photos to fit on; by default all.
     seed
@@ -83,16 +92,15 @@ def fit_calibration(
             indices, size = _sample_index(query, inside[trial.name], rng)
             rows.append(features(query.evidence.take(indices), size, prior, background))
             answers.append(query.relevant[indices])
-            shares.append(np.full(len(indices), 1 / counts[query.kind]))
-    weights = logistic(
-        np.concatenate(rows), np.concatenate(answers), np.concatenate(shares), non_negative=range(FEATURES)[MONOTONE]
-    )
+            shares.append(1 / counts[query.kind])
+    weights = _fit_weights(rows, answers, shares)
     like = _fit_likeness(trials, inside, rng)
     plain = Calibration(
         fingerprint,
         tuple(weights.tolist()),
         IDENTITY,
         tuple(round(float(value), 6) for value in background),
+        bank,
         prior,
         NO_THRESHOLD,
         NO_THRESHOLD,
@@ -121,6 +129,33 @@ def fit_calibration(
         short_threshold=_moved(plain.short_threshold, lines),
         similarity_threshold=_fit_threshold(likeness, inside, _MIN_ALIKE),
     )
+
+
+def _fit_weights(rows: Sequence[Floats], answers: Sequence[Mask], shares: Sequence[float]) -> FloatArray:
+    """Weights of the features, given the best photos of each query: the scores are weighted as they rank best.
+
+    Then a regression scales the weighted sum of the scores and weights the rest. A regression on all features would
+    weight scores by how they differ between queries, too, and rank worse.
+    """
+    ranked = [number for number, answer in enumerate(answers) if answer.any() and not answer.all()]
+    of_scores = conditional_logit(
+        [rows[number][:, MONOTONE] for number in ranked],
+        [answers[number] for number in ranked],
+        [shares[number] for number in ranked],
+    )
+    every = np.concatenate(rows)
+    is_score = np.zeros(FEATURES, dtype=bool)
+    is_score[MONOTONE] = True
+    score = (every[:, is_score] @ of_scores).astype(np.float32)
+    found = logistic(
+        np.concatenate([every[:, ~is_score], score[:, None]], axis=1),
+        np.concatenate(answers),
+        np.repeat(shares, [len(each) for each in rows]),
+        non_negative=[FEATURES - len(of_scores)],
+    )
+    weights = np.zeros(FEATURES)
+    weights[~is_score], weights[is_score] = found[:-1], found[-1] * of_scores
+    return weights
 
 
 def fit_prior(trials: Sequence[Trial], own: Mapping[str, Sequence[TrialQuery]], inside: Inside) -> WordPrior:
@@ -241,28 +276,22 @@ Lines = tuple[tuple[float, float], ...]
 
 
 def _fit_lines(shown: Sequence[_Shown]) -> Lines:
-    """Lines whose lowest value is the logit, between the identity and the recalibrations of the sources.
+    """Two lines whose lowest value is the logit: where the worst miss of a goal for a source is smallest.
 
-    They are as near to the identity as the goals for sure results and for the calibration error of every source allow,
-    or where the worst miss of a goal is smallest.
+    The goals are for sure results and for the calibration error of every source.
     """
     if len(shown) < 2:
         return IDENTITY
-    own = []
-    for each in shown:
-        is_shown = each.logits >= each.cut_off
-        rows = np.stack([np.ones(is_shown.sum()), each.logits[is_shown]], axis=1)
-        offset, slope = logistic(rows.astype(np.float32), each.relevant[is_shown]).tolist()
-        own.append((offset, max(slope, _MIN_SLOPE)))
-    candidates: list[Lines] = [IDENTITY]
-    for caution in np.linspace(0.1, 1, 10).tolist():
-        candidates.append(tuple((round(caution * a, 4), round(1 + caution * (b - 1), 4)) for a, b in own))
-    misses = [max(1.0, *(_miss(*_results(each, lines)) for each in shown)) for lines in candidates]
+    candidates: list[Lines] = []
+    for offset, slope, bend, flat in product(_OFFSETS, _SLOPES, _BENDS, _FLATTER):
+        above = round(offset + (1 - flat) * slope * bend, 4), round(flat * slope, 4)
+        candidates.append(((offset, slope), above))
+    misses = [max(_miss(*_results(each, lines)) for each in shown) for lines in candidates]
     return candidates[int(np.argmin(misses))]
 
 
 def _miss(probabilities: FloatArray, correct: Mask) -> float:
-    """The largest factor by which a goal is missed; at most 1 if all are met."""
+    """The largest factor by which a goal is missed; at most 1 if both are met."""
     sure = probabilities >= SURE
     miss_of_sure = _MIN_SURE_CORRECT / max(float(correct[sure].mean()), 0.01) if sure.sum() >= _MIN_SURE else 0.0
     return max(miss_of_sure, calibration_error(probabilities, correct) / _MAX_ERROR)
@@ -293,6 +322,8 @@ class TrialResult:
         Highest probability.
     found, first_correct : array of bool, (queries,)
         Whether there is a result, and whether the first one is correct.
+    own_first : array of bool, (queries,)
+        Whether the photo that the query comes from is the most probable one, shown or not.
     query : array of int, (results,)
         Query of each result, at most ten per query.
     probabilities, correct : array, (results,)
@@ -303,6 +334,7 @@ class TrialResult:
     best: FloatArray
     found: Mask
     first_correct: Mask
+    own_first: Mask
     query: AnyArray
     probabilities: FloatArray
     correct: Mask
@@ -320,7 +352,7 @@ class TrialResult:
 
 def evaluate_queries(calibration: Calibration, queries: Sequence[TrialQuery]) -> TrialResult:
     """Search all photos for queries."""
-    best, found, first, query_of, probabilities, correct = [], [], [], [], [], []
+    best, found, first, own, query_of, probabilities, correct = [], [], [], [], [], [], []
     for number, query in enumerate(queries):
         logits = calibration.logits(query.evidence, len(query.relevant))
         top = np.argsort(-logits)[:_MAX_RESULTS]
@@ -329,6 +361,7 @@ def evaluate_queries(calibration: Calibration, queries: Sequence[TrialQuery]) ->
         best.append(0.0 if query.is_unknown else 1 / (1 + np.exp(-float(logits[top[0]]))))
         found.append(len(kept) > 0)
         first.append(bool(len(kept)) and bool(query.relevant[kept[0]]))
+        own.append(top[0] == query.photo)
         query_of.append(np.full(len(kept), number))
         probabilities.append(1 / (1 + np.exp(-logits[kept].astype(np.float64))))
         correct.append(query.relevant[kept])
@@ -338,25 +371,28 @@ def evaluate_queries(calibration: Calibration, queries: Sequence[TrialQuery]) ->
         np.array(best),
         np.array(found, dtype=bool),
         np.array(first, dtype=bool),
+        np.array(own, dtype=bool),
         np.concatenate([np.zeros(0, dtype=np.int64), *query_of]),
         np.concatenate([np.zeros(0), *probabilities]),
         np.concatenate([np.zeros(0, dtype=bool), *correct]),
     )
 
 
-def halves(trials: Sequence[Trial], fingerprint: str, seed: int = 0) -> Iterator[tuple[Calibration, Inside]]:
+def halves(
+    trials: Sequence[Trial], fingerprint: str, bank: QueryBank, seed: int = 0
+) -> Iterator[tuple[Calibration, Inside]]:
     """Yield two fits, each on half of the photos of every source, and the photos that it left out."""
     rng = np.random.default_rng(seed)
     first = {trial.name: rng.permutation(len(trial)) % 2 == 0 for trial in trials}
     second = {name: ~photos for name, photos in first.items()}
-    yield fit_calibration(trials, fingerprint, inside=first), second
-    yield fit_calibration(trials, fingerprint, inside=second), first
+    yield fit_calibration(trials, fingerprint, bank, inside=first), second
+    yield fit_calibration(trials, fingerprint, bank, inside=second), first
 
 
-def evaluate_halves(trials: Sequence[Trial], fingerprint: str) -> dict[str, TrialResult]:
+def evaluate_halves(trials: Sequence[Trial], fingerprint: str, bank: QueryBank) -> dict[str, TrialResult]:
     """Return the results of the queries of each source, each by the calibration of the other half of the photos."""
     parts: dict[str, list[TrialResult]] = {trial.name: [] for trial in trials}
-    for calibration, left_out in halves(trials, fingerprint):
+    for calibration, left_out in halves(trials, fingerprint, bank):
         for trial in trials:
             queries = [query for query in trial.queries if left_out[trial.name][query.photo]]
             parts[trial.name].append(evaluate_queries(calibration, queries))
@@ -388,6 +424,9 @@ def summarize(result: TrialResult) -> dict[str, Score]:
             f"{kind}s find something": int(of_query.sum()),
             f"{kind}s, first result correct": int((of_query & result.found).sum()),
         }
+    captions = result.kinds == CAPTION
+    statistics[OWN_FIRST] = _share(result.photos, captions, result.own_first, units)
+    counts[OWN_FIRST] = int(captions.sum())
     kept = {name: statistic for name, statistic in statistics.items() if counts[name]}
     values, intervals = values_of(kept, units), bootstrap_all(kept, units, rounds=_ROUNDS)
     return {name: Score(values[name], intervals[name], counts[name]) for name in kept}

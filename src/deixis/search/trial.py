@@ -19,7 +19,7 @@ from deixis.language.sentence import Sentence
 from deixis.language.words import stem
 from deixis.models.photo_features import compute_features
 from deixis.models.region_inputs import read_regions
-from deixis.search.calibration import Evidence
+from deixis.search.calibration import Evidence, QueryBank
 from deixis.search.encoder import MAX_REGIONS, EncodedSentence, SearchEncoder
 from deixis.search.index.base import RegionVectors
 from deixis.search.relevance import Mask, Relevance, words_of
@@ -29,6 +29,16 @@ CAPTION, PHRASE, ABSENT = KINDS = ("caption", "phrase", "absent")
 """Kinds of queries."""
 
 _PHRASES_PER_BATCH = 256
+
+BANK_SIZE = 256
+"""Number of vectors in a bank of queries."""
+
+_BANK_TEXTS = 2000
+"""Maximum number of captions, and of phrases, of a source from which a bank is made."""
+
+_BANK_ROUNDS = 20
+_BANK_TEMPERATURE = 0.5
+"""In standard deviations of the scores of photos."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +58,9 @@ class EncodedSplit:
     whole: Floats
     regions: RegionVectors
 
-    def evidence(self, reads: Sequence[EncodedSentence], on_progress: OnProgress = no_progress) -> list[Evidence]:
+    def evidence(
+        self, reads: Sequence[EncodedSentence], bank: QueryBank, on_progress: OnProgress = no_progress
+    ) -> list[Evidence]:
         """Compute the evidence of queries for all photos."""
         if not reads:
             return []
@@ -62,10 +74,10 @@ class EncodedSplit:
             on_progress("scoring phrases", begin + len(batch), len(texts))
         whole = np.stack([phrases[text].whole_vector for text in texts]) @ self.whole.T
         queries = np.stack([read.vector for read in reads]) @ self.whole.T
-        found = []
+        others, found = bank.scores(self.whole), []
         for read, scores in zip(reads, queries, strict=True):
             rows = [row[phrase.text] for phrase in read.phrases]
-            found.append(Evidence(scores, whole[rows].T, best[rows].T, read.statistics, read.vector))
+            found.append(Evidence(scores, whole[rows].T, best[rows].T, others, read.statistics, read.vector))
         return found
 
 
@@ -135,6 +147,7 @@ def make_trial(
     name: str,
     photos: EncodedSplit,
     encoder: SearchEncoder,
+    bank: QueryBank,
     *,
     other_captions: Sequence[str] = (),
     absent_texts: Sequence[str] = (),
@@ -152,6 +165,8 @@ def make_trial(
         Encoded photos with captions, which the models were not trained on.
     encoder
         The models.
+    bank
+        Other queries; see `make_bank`.
     other_captions
         Captions of other photos. Those with a word that no caption of `photos` has are used as absent queries.
     absent_texts
@@ -164,9 +179,10 @@ def make_trial(
         Progress callback.
     """
     relevance = Relevance(photos.captions)
-    queries = make_queries(photos, relevance, encoder, max_captions=max_captions, on_progress=on_progress)
+    queries = make_queries(photos, relevance, encoder, bank, max_captions=max_captions, on_progress=on_progress)
     texts = find_absent_texts(other_captions, relevance, encoder, exclude=exclude)
-    return Trial(name, photos.whole, queries + make_absent_queries([*texts, *absent_texts], photos, relevance, encoder))
+    absent = make_absent_queries([*texts, *absent_texts], photos, relevance, encoder, bank)
+    return Trial(name, photos.whole, queries + absent)
 
 
 @dataclass(frozen=True)
@@ -212,6 +228,36 @@ def read_sources(
     return sources
 
 
+def make_bank(sources: Sequence[Source], encoder: SearchEncoder, size: int = BANK_SIZE, seed: int = 0) -> QueryBank:
+    """Create typical queries: the centres of clusters of captions and phrases of other photos.
+
+    All sources have the same weight. A source without captions of other photos gives those of its own.
+    """
+    rng = np.random.default_rng(seed)
+    vectors = []
+    for source in sources:
+        captions = source.other_captions or [text for texts in source.photos.captions for text in texts]
+        reads = encoder.encode_sentences(_sample(captions, _BANK_TEXTS, rng))
+        phrases = {phrase.text.lower(): phrase.whole_vector for read in reads for phrase in read.phrases}
+        chosen = _sample(sorted(phrases), _BANK_TEXTS, rng)
+        vectors += [*(read.vector for read in reads), *(phrases[text] for text in chosen)]
+    centres = _cluster(np.stack(vectors), size, rng)
+    photos = np.concatenate([source.photos.whole for source in sources])
+    return QueryBank.encode(centres, _BANK_TEMPERATURE * float((photos @ centres.T).std()))
+
+
+def _cluster(vectors: Floats, count: int, rng: np.random.Generator) -> Floats:
+    """Return the centres of clusters, by k-means."""
+    centres = vectors[rng.choice(len(vectors), min(count, len(vectors)), replace=False)]
+    for _ in range(_BANK_ROUNDS):
+        nearest = (vectors @ centres.T - (centres**2).sum(axis=1) / 2).argmax(axis=1)
+        sums = np.zeros_like(centres)
+        np.add.at(sums, nearest, vectors)
+        counts = np.bincount(nearest, minlength=len(centres))
+        centres = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], centres).astype(np.float32)
+    return np.asarray(centres, dtype=np.float32)
+
+
 def encode_split(
     dataset: Dataset, split: str, encoder: SearchEncoder, on_progress: OnProgress = no_progress
 ) -> EncodedSplit:
@@ -236,6 +282,7 @@ def make_queries(
     photos: EncodedSplit,
     relevance: Relevance,
     encoder: SearchEncoder,
+    bank: QueryBank,
     *,
     max_captions: int = 2500,
     on_progress: OnProgress = no_progress,
@@ -249,7 +296,7 @@ def make_queries(
     }
     on_progress("reading captions", len(reads), len(reads))
     reads_of_phrases = encoder.encode_sentences(list(first))
-    evidence = photos.evidence([*reads, *reads_of_phrases], on_progress)
+    evidence = photos.evidence([*reads, *reads_of_phrases], bank, on_progress)
     found = []
     sources = [(CAPTION, photo) for photo, _ in captions] + [(PHRASE, photo) for photo in first.values()]
     for (kind, photo), read, of_it in zip(sources, [*reads, *reads_of_phrases], evidence, strict=True):
@@ -291,7 +338,7 @@ def _absent_words(relevance: Relevance, encoder: SearchEncoder, exclude: Sequenc
 
 
 def make_absent_queries(
-    texts: Sequence[str], photos: EncodedSplit, relevance: Relevance, encoder: SearchEncoder
+    texts: Sequence[str], photos: EncodedSplit, relevance: Relevance, encoder: SearchEncoder, bank: QueryBank
 ) -> list[TrialQuery]:
     """Create absent queries, without texts to which a photo is relevant by its captions."""
     reads = [
@@ -299,16 +346,16 @@ def make_absent_queries(
         for read in (encoder.encode_sentences(texts) if texts else [])
         if not relevance.of(read.text, [phrase.text for phrase in read.phrases]).any()
     ]
-    return absent_trial_queries(reads, photos)
+    return absent_trial_queries(reads, photos, bank)
 
 
-def absent_trial_queries(reads: Sequence[EncodedSentence], photos: EncodedSplit) -> list[TrialQuery]:
+def absent_trial_queries(reads: Sequence[EncodedSentence], photos: EncodedSplit, bank: QueryBank) -> list[TrialQuery]:
     """Create a query without a relevant photo of each sentence."""
     nowhere = np.zeros(len(photos.whole), dtype=bool)
     halves = np.random.default_rng(0).integers(len(photos.whole), size=len(reads))
     return [
         TrialQuery(ABSENT, int(photo), evidence, nowhere, read.is_unknown)
-        for photo, evidence, read in zip(halves, photos.evidence(reads), reads, strict=True)
+        for photo, evidence, read in zip(halves, photos.evidence(reads, bank), reads, strict=True)
     ]
 
 
