@@ -53,6 +53,7 @@ BAD = {
     "people is walking in the street": AGREEMENT,
     "a man in a": UNFINISHED,
     "a table with a plate of food and": UNFINISHED,
+    "a little girl is standing next": UNFINISHED,
 }
 
 GOOD = [

@@ -41,7 +41,7 @@ _BE = _word_set("is are was were")
 # Words that do not end a sentence: "a man with a", "two dogs and". Particles such as "in" and "on" may.
 _NEVER_LAST = _word_set(
     "a an the and or but nor of with from into onto is are was were while as than if because his their its my "
-    "your each every between among towards toward wearing holding"
+    "your each every between among towards toward wearing holding next"
 )
 
 # Adjectives that the tagger takes for nouns where the noun is missing, as in "a white is standing".
