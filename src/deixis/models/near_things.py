@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from deixis.errors import DatasetError
-from deixis.language.words import stem
+from deixis.language.quantity import singular
 
 FILE = Path(__file__).with_suffix(".txt")
 
@@ -92,25 +92,25 @@ def find_thing(words: Sequence[str]) -> tuple[NearGroup, int] | None:
     True
     """
     names, longest = _things_by_name()
-    stems = tuple(map(stem, words))
-    for count in range(min(longest, len(stems)), 0, -1):
-        if stems[-count:] in names:
-            return names[stems[-count:]]
+    forms = tuple(map(singular, words))
+    for count in range(min(longest, len(forms)), 0, -1):
+        if forms[-count:] in names:
+            return names[forms[-count:]]
     return None
 
 
 @cache
 def _things_by_name() -> tuple[dict[tuple[str, ...], tuple[NearGroup, int] | None], int]:
-    """The things by the stems of their names, None for names that mean something else; the longest name."""
+    """The things by their names in the singular, None for names that mean something else; the longest name."""
     found: dict[tuple[str, ...], tuple[NearGroup, int] | None] = {}
     hidden: set[tuple[str, ...]] = set()
     for group in shipped_groups():
         for number, thing in enumerate(group.things):
             for name in filter(None, map(str.strip, thing.names.split(","))):
-                stems = tuple(map(stem, name.strip("=-").split()))
+                forms = tuple(map(singular, name.strip("=-").split()))
                 if name.startswith("-"):
-                    hidden.add(stems)
+                    hidden.add(forms)
                 else:
-                    found.setdefault(stems, (group, number))
+                    found.setdefault(forms, (group, number))
     found |= dict.fromkeys(hidden - found.keys())
     return found, max(map(len, found))
