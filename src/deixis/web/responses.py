@@ -125,7 +125,9 @@ class GroundedPhrase(BaseModel):
     type: str
     box: Box = Field(description="Around everything that the phrase names.")
     boxes: list[ScoredBox] = Field(description="One for each thing that the phrase names.")
-    presence: float | None = Field(None, description="Probability that the photo shows it, if half of all phrases are.")
+    presence: float | None = Field(
+        None, description="Probability that the photo shows it, if half of all phrases were there."
+    )
     absent: bool = Field(False, description="Whether the photo probably does not show it.")
     guess: bool = Field(False, description="Whether it has a word that the model does not know.")
 
