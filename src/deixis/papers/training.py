@@ -152,10 +152,11 @@ class TableModels:
         }
 
     def pipeline(self, training: Training, seed: int) -> Pipeline:
-        """Return a model, trained now if it has not been trained before."""
+        """Return a model on the device that it is trained on, trained now if it has not been trained before."""
         from deixis.models.pipeline import load
 
-        return load(self.model_path(training, seed))
+        device = self.settings(training, seed).to_json().get("device")
+        return load(self.model_path(training, seed), device=device)
 
     def describe(self, training: Training, seed: int, pipeline: Pipeline) -> dict[str, str]:
         """Return the encoder, the text features and the region proposals of a model, for the notes below a table."""
