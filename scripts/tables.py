@@ -34,7 +34,7 @@ import numpy as np
 from deixis.data.dataset import Dataset, Photos
 from deixis.errors import DeixisError
 from deixis.papers.datasets import check_requirements, choose_split
-from deixis.papers.runner import ScoringUnit, TableRunner, required_models
+from deixis.papers.runner import ScoringUnit, TableRunner, required_models, values_in_words
 from deixis.papers.tables import NOT_OURS, Claim, Column, Row, Table, find_table, published_tables
 from deixis.papers.training import FOLDER, ExperimentFolder, TableModels
 
@@ -364,7 +364,7 @@ def _about_lines(table: Table, document: Mapping[str, Any]) -> Iterator[str]:
     yield _where(document) + "."
     for label, about in (("Recipe", document.get("recipe", {}).get("about")), ("Ours", document.get("about"))):
         if about:
-            words = (f"{name} {' or '.join(values)}" for name, values in about.items())
+            words = (f"{name} {values_in_words(values)}" for name, values in about.items())
             yield f"{label}: {'; '.join(words)}."
     yield from table.notes
 

@@ -35,6 +35,7 @@ from deixis.papers.runner import (
     COMMON_PHRASES,
     ClaimTest,
     TableRunner,
+    add_common_phrases,
     check_claim,
     combined_scores,
     decide,
@@ -46,6 +47,7 @@ from deixis.papers.runner import (
     score_retrieval,
     scores_from_captions,
     scores_from_predictions,
+    values_in_words,
 )
 from deixis.papers.tables import CaptionOptions, Claim, Recipe, Table, Training, Weights, find_table
 from deixis.papers.training import ExperimentFolder, TableModels, check_changes
@@ -232,6 +234,19 @@ def test_the_model_directory_depends_on_data_and_auxiliary_model(quarters: Datas
     ]
     assert len({runs.model("cca", about) for about in abouts}) == 4
     assert one.about(plain, 0) == one.about(plain, 1), "CCA does not depend on the seed"
+
+
+def test_a_network_is_scored_on_the_device_that_trains_it(
+    quarters: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[str | None] = []
+    monkeypatch.setattr(TableModels, "model_path", lambda *_: tmp_path)
+    monkeypatch.setattr("deixis.models.pipeline.load", lambda path, *, device=None: loaded.append(device))
+    for changes in ((), ("device=cpu",)):
+        models = TableModels(quarters, ExperimentFolder(tmp_path / "runs"), changes)
+        models.pipeline(Training("two-branch", "papers/two-branch-sentences"), 0)
+        models.pipeline(Training("cca", "papers/cca-sentences"), 0)
+    assert loaded == ["auto", None, "cpu", None], "CCA has no network and no device"
 
 
 def test_networks_are_trained_for_each_seed_and_each_half_that_chooses(quarters: Dataset) -> None:
@@ -717,3 +732,15 @@ def test_combined_scores_add_the_distance_of_each_phrase_to_its_nearest_region(
     models = cca(quarters, "sentences"), cca(quarters, "chunks")
     found = combined_scores(*models, weights, dev)  # type: ignore[arg-type]
     np.testing.assert_allclose(found, loop_scores(*models, weights, dev, count), atol=1e-4)
+
+
+def test_common_phrases_of_equal_number_are_in_the_order_of_their_names() -> None:
+    names = ["zebra crossing", "apron", "meadow", "kayak", "unicycle", "barn", "quilt", "harbour"]
+    counts = {f"“{name}”_n": 3.0 for name in names} | {"“often”_n": 5.0}
+    found = add_common_phrases(find_table("entities-5"), [ModelScores(counts)])
+    assert [row.label for row in found.rows if row.part == COMMON_PHRASES] == ["often", *sorted(names)]
+
+
+def test_a_note_with_many_values_gives_their_number() -> None:
+    assert values_in_words(("a", "b", "c", "d")) == "a or b or c or d"
+    assert values_in_words(tuple("abcdefgh")) == "8 different values, in the JSON document"

@@ -284,7 +284,7 @@ def _footer(table: Table, ours: _Ours | None) -> Iterator[str]:
 
 
 def _about_scores(table: Table, found: TableResult, data: Dataset) -> Iterator[str]:
-    from deixis.papers.runner import required_models
+    from deixis.papers.runner import required_models, values_in_words
 
     if not found.split:
         return
@@ -299,7 +299,7 @@ def _about_scores(table: Table, found: TableResult, data: Dataset) -> Iterator[s
         halves = " (of the first half / of the second)" if found.crossed else ""
         rows = (f"{key} {', '.join(' / '.join(seed) for seed in seeds)}" for key, seeds in kept.items())
         yield f"chosen for each seed{halves}: {'; '.join(rows)}"
-    yield "; ".join(f"{name}: {' | '.join(words)}" for name, words in found.about.items())
+    yield "; ".join(f"{name}: {values_in_words(words)}" for name, words in found.about.items())
 
 
 def _left_out(table: Table, computed: Collection[str]) -> Iterator[str]:

@@ -347,7 +347,7 @@ def add_common_phrases(table: Table, results: Sequence[ModelScores]) -> Table:
         for name, count in scores.scores.items()
         if name.startswith("“") and name.endswith("_n")
     }
-    more = sorted(counts.keys() - named.keys(), key=lambda phrase: -counts[phrase])
+    more = sorted(counts.keys() - named.keys(), key=lambda phrase: (-counts[phrase], phrase))
     return replace(
         table,
         rows=(
@@ -380,6 +380,24 @@ def _check_claims(table: Table, ours: Mapping[str, RowResult]) -> Iterator[Claim
             test = check_claim(claim, ours[claim.better], ours[claim.worse])
             if test:
                 yield test
+
+
+MAX_VALUES = 4
+
+
+def values_in_words(values: Sequence[str]) -> str:
+    """Return the distinct values of a note below a table in words; of many only their number.
+
+    Examples
+    --------
+    >>> values_in_words(["hglmm", "tfidf"])
+    'hglmm or tfidf'
+    >>> values_in_words(["5", "10", "20", "40", "60"])
+    '5 different values, in the JSON document'
+    """
+    if len(values) > MAX_VALUES:
+        return f"{len(values)} different values, in the JSON document"
+    return " or ".join(values)
 
 
 def _distinct_values(descriptions: Iterator[Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
