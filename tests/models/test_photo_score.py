@@ -58,8 +58,8 @@ def test_a_score_is_a_probability_computed_from_similarities_of_caption_phrases_
     )
     found = regions.compare(regions.encode_regions(inputs), regions.encode_phrases(phrases))
     features = [
-        float(whole.similarity(image, whole.encode_sentences([caption]))[0, 0]),
-        float(np.mean([whole.similarity(image, whole.encode_sentences([phrase]))[0, 0] for phrase in phrases])),
+        float(image[0] @ whole.encode_sentences([caption])[0]),
+        float(np.mean([image[0] @ whole.encode_sentences([phrase])[0] for phrase in phrases])),
         float(np.mean([max(found[:, column]) for column in range(len(phrases))])),
     ]
     logit = weights.photo[0] + sum(w * f for w, f in zip(weights.photo[1:], features, strict=True))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
 from PIL import Image
@@ -20,8 +20,10 @@ from deixis.language.features.base import Text, transform_in_chunks
 from deixis.language.sentence import Phrase, Sentence, parents
 from deixis.models.arguments import PhotoLike, check_list, check_text, check_vectors, open_image, type_name
 from deixis.models.box_sets import BoxSet
+from deixis.models.hubness import HubnessCorrection
 from deixis.models.pipeline import Pipeline, load
 from deixis.models.region_inputs import RegionInputs, append_locations, append_whole_location
+from deixis.storage.artifacts import HUBNESS, Artifact
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.tokens import words
 
@@ -376,6 +378,9 @@ class RegionPipeline(Pipeline):
 class EmbeddingPipeline(RegionPipeline):
     """Base of models that embed photos and regions, sentences and phrases separately, and compare the results."""
 
+    hubness: HubnessCorrection | None = None
+    """Corrects the scores of photos and sentences, but not those of regions and phrases; None for plain scores."""
+
     @property
     def capabilities(self) -> frozenset[str]:
         able = {"encode_images", "encode_sentences", "similarity", "describe"}
@@ -408,7 +413,8 @@ class EmbeddingPipeline(RegionPipeline):
 
     def similarity(self, images: Floats, sentences: Floats) -> Floats:
         images = check_vectors(images, "images")
-        return self.compare(images, check_vectors(sentences, "sentences", images.shape[1]))
+        sentences = check_vectors(sentences, "sentences", images.shape[1])
+        return self._photo_scores(images, sentences)(0, len(images))
 
     def score_phrases(self, regions: PhotoProposals, sentence: Sentence, phrases: Sequence[Phrase]) -> PhraseScores:
         boxes = regions.proposals.boxes
@@ -420,7 +426,19 @@ class EmbeddingPipeline(RegionPipeline):
     def retrieval_scores(
         self, features: PhotoFeatures, texts: Sequence[str], on_progress: OnProgress = no_progress
     ) -> ScoreBlocks:
-        return self._score_blocks(self.model.prepare_visual(features.vectors()), self.encode_phrases(texts))
+        from deixis.evaluation.score_matrix import ScoreBlocks
+
+        visual, text = self.model.prepare_visual(features.vectors()), self.encode_phrases(texts)
+        return ScoreBlocks((len(visual), len(text)), self._photo_scores(visual, text))
+
+    def _photo_scores(self, visual: Floats, text: Floats) -> Callable[[int, int], Floats]:
+        """Return a function that scores the photos from one row to before another against all sentences."""
+        if self.hubness is None:
+            return lambda begin, end: self.compare(visual[begin:end], text)
+        of_photos, of_sentences = self.hubness.photo_terms(visual), self.hubness.sentence_terms(text)
+        return lambda begin, end: (
+            self.compare(visual[begin:end], text) - of_photos[begin:end, None] - of_sentences  # CSLS, divided by 2
+        )
 
     def sentence_scores(self, texts: Sequence[str]) -> ScoreBlocks:
         self.require("sentences")
@@ -447,6 +465,18 @@ class EmbeddingPipeline(RegionPipeline):
             ]
             on_progress("grounding phrases", len(found), len(items))
         return found
+
+    def to_artifact(self, *, half: bool = False) -> Artifact:
+        own = super().to_artifact(half=half)
+        parts = {HUBNESS: self.hubness.to_artifact()} if self.hubness else {}
+        return replace(own, parts=own.parts | parts)
+
+    @classmethod
+    def from_artifact(cls, artifact: Artifact) -> Self:
+        pipeline = super().from_artifact(artifact)
+        if HUBNESS in artifact.parts:
+            pipeline.hubness = HubnessCorrection.from_artifact(artifact.parts[HUBNESS])
+        return pipeline
 
     def _image_features(self, photos: Sequence[Image.Image]) -> Floats:
         encoder, kind = self.image_encoder, self.encoder.photo_vector

@@ -153,7 +153,12 @@ class Pipeline(ABC):
         self.refuse("encode_sentences")
 
     def similarity(self, images: Floats, sentences: Floats) -> Floats:
-        """Score every image (rows) against every sentence (columns), both encoded; higher is better."""
+        """Score every image (rows) against every sentence (columns), both encoded; higher is better.
+
+        For a model that compares vectors, the scores are their dot products; for one with a hubness correction, such as
+        the shipped ``two-branch``, they are lower for images and sentences that are similar to many others
+        (`deixis.models.hubness`) and rank better.
+        """
         self.refuse("similarity")
 
     def match(self, photo: PhotoLike, sentences: Sequence[str], *, top: int = 10) -> list[tuple[str, float]]:

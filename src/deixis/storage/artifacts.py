@@ -50,6 +50,9 @@ MAX_CONFIG_BYTES = 512 * 2**20
 DESCRIPTION = ("summary", "trained_on", "licence", "scores", "capabilities", "tasks", "opened_by")
 """Entries of the provenance that describe a model, or a part that models share, and do not change what it computes."""
 
+HUBNESS = "hubness"
+"""The part of a model that corrects its scores (`models.hubness`) and does not change its vectors."""
+
 _PACKAGE = Path(__file__).parents[1]
 
 _DAMAGE = (
@@ -451,14 +454,17 @@ def damaged(path: Path) -> Iterator[None]:
 
 
 def fingerprint_artifact(folder: Path) -> str:
-    """Hash of what determines the numbers that a saved model computes: its weights and their provenance.
+    """Hash of what determines the vectors and captions that a saved model computes: its weights and their provenance.
 
     Settings and descriptions are left out, so that renaming a setting does not invalidate the indexes of users. So are
     graphs: they compute what the torch module does with the weights, and another exporter may write them differently.
+    So is the correction of scores for hubness.
     """
     together = hashlib.sha256()
     configs: dict[Path, dict[str, Any]] = {}
     for path in sorted(folder.rglob("*")):
+        if HUBNESS in path.relative_to(folder).parts:
+            continue
         if path.name == CONFIG:  # comes before the weights of its directory
             config = configs[path.parent] = read_config(path.parent)
             about = {name: value for name, value in config.get("provenance", {}).items() if name not in DESCRIPTION}
