@@ -77,9 +77,10 @@ def test_a_calibration_of_the_index_gives_its_results_probabilities(
     copy_index(swapped, tmp_path / "index")
     with deixis.open_index(tmp_path / "index") as photos, deixis.open_index(sample_index) as shipped:
         assert shipped.calibration is not None
-        # Without the weight of the regions, which the grounder encodes here.
-        weights = [weight * (column != 3) for column, weight in enumerate(shipped.calibration.weights)]
-        shipped.calibration = replace(shipped.calibration, weights=tuple(weights))
+        # The whole photo gets the weight of the regions, which the grounder encodes here.
+        constant, whole, whole_by_length, regions, *others = shipped.calibration.weights
+        weights = (constant, whole + regions, whole_by_length, 0.0, *others)
+        shipped.calibration = replace(shipped.calibration, weights=weights)
         own = replace(shipped.calibration, fingerprint=photos.encoder.fingerprint)
         store_calibration(tmp_path / "index", photos.encoder, own)
         expected = shipped.search("a cat with green eyes")[0]
