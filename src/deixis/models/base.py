@@ -46,6 +46,10 @@ class Embedder(Scorer):
     @abstractmethod
     def prepare_text(self, features: Any) -> Floats: ...
 
+    def visual_axes(self, count: int) -> Floats | None:
+        """Orthonormal axes that carry most of the vectors of photos and regions, (dimension, count), if known."""
+        return None
+
     def scores(self, visual: Floats, text: Floats) -> Floats:
         product: Floats = visual @ text.T
         return product

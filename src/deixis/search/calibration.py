@@ -1,4 +1,4 @@
-"""Calibration: the probability that a photo matches a query, from the scores of both models.
+"""Calibration: the probability that a photo matches a query, from scores of the photo and of its regions.
 
 A logistic regression that `deixis.search.fitting` fits on photos with captions, of several sources. Where the sources
 disagree, the logit is lowered towards that of the source with the fewest correct results.
@@ -140,7 +140,7 @@ def features(evidence: Evidence, photos: int, prior: WordPrior, background: Floa
         ones,
         whole,
         whole * length,
-        evidence.regions.mean(axis=1),
+        10 * evidence.regions.mean(axis=1),
         10 * evidence.phrases.min(axis=1),
         -10 * evidence.others,
         -10 * evidence.others * length,

@@ -1,4 +1,4 @@
-"""The models of a search: one encodes whole photos and sentences, one encodes regions and phrases."""
+"""The models of a search: one encodes photos, regions and sentences, one proposes regions and locates phrases."""
 
 from __future__ import annotations
 
@@ -45,6 +45,9 @@ PHOTO_MODEL, REGION_MODEL = "two-branch", "grounder"
 MAX_REGIONS = 20
 """Maximum number of regions of a photo that can be searched."""
 
+_REGION_AXES = 128
+"""Dimension of the vectors of regions, where the photo model knows the axes that carry most of them."""
+
 _PHOTOS_AHEAD = 16
 """Photos whose regions may wait to be encoded."""
 
@@ -64,7 +67,7 @@ _NO_PIXELS = Image.new("RGB", (1, 1))
 
 @dataclass(frozen=True)
 class EncodedPhrase:
-    """A phrase as both models encode it; scores are dot products."""
+    """A phrase as it is compared with regions and with whole photos; scores are dot products."""
 
     text: str
     span: tuple[int, int]  # offsets in the sentence
@@ -87,7 +90,7 @@ class WordStatistics:
 
 @dataclass(frozen=True)
 class EncodedSentence:
-    """A sentence as both models encode it."""
+    """A sentence with its phrases, as the models encode them."""
 
     text: str
     words: tuple[str, ...]  # in lower case
@@ -106,21 +109,22 @@ class EncodedSentence:
 class SearchEncoder:
     """Encodes photos with their regions, and sentences with their phrases, into comparable vectors.
 
-    A photo is decoded once. If both models have the same image encoder, both use the feature map of the photo.
+    A photo is decoded once. If both models have the same image encoder, both use the feature map of the photo, and the
+    photo model encodes regions and phrases as well. Otherwise the region model does.
 
     Parameters
     ----------
     photo_model
         A name that ``deixis models`` lists, a model directory, or ``open-clip:ARCHITECTURE[:FILE]``.
     region_model
-        A name that ``deixis models`` lists, or a model directory. It must give vectors of regions. By default it is the
-        grounder, with the fast encoder if the photo model uses it.
+        A name that ``deixis models`` lists, or a model directory. It proposes regions and must give vectors of them. By
+        default it is the grounder, with the fast encoder if the photo model uses it.
 
     Examples
     --------
     >>> encoder = SearchEncoder()
     >>> encoder.dimension, encoder.region_dimension
-    (512, 193)
+    (512, 128)
     >>> [phrase.text for phrase in encoder.encode_sentence("two dogs in the snow").phrases]
     ['two dogs', 'the snow']
     """
@@ -136,13 +140,15 @@ class SearchEncoder:
             raise DeixisError(f"{fspath(region_model)} does not use the region proposals of {_PROPOSALS}")
         # The photo model, if it takes the feature maps of the region model.
         self._sharing: EmbeddingPipeline | None = None
+        self._region_axes: Floats | None = None
         if self.photo_model.encoder == self.region_model.encoder and isinstance(self.photo_model, EmbeddingPipeline):
             self._sharing = self.region_model.photo_model = self.photo_model
+            self._region_axes = self.photo_model.model.visual_axes(_REGION_AXES)
         folder = model_folder(photo_model)
         has_folder = folder.is_dir()
         encoders = [model.encoder.fingerprint for model in (self.photo_model, self.region_model)]
         folders = [each for each in (folder, model_folder(region_model)) if each.is_dir()]
-        hashes = [*encoders, *map(fingerprint_artifact, folders), str(MAX_REGIONS)]
+        hashes = [*encoders, *map(fingerprint_artifact, folders), str(MAX_REGIONS), str(self.region_dimension)]
         self._fingerprint = hashlib.sha256(" ".join(hashes).encode()).hexdigest()[:16]
         self._model_name = self.photo_model.encoder.name
         if has_folder:
@@ -173,7 +179,14 @@ class SearchEncoder:
 
     @property
     def region_dimension(self) -> int:
-        return self.region_model.dimension
+        if self._region_axes is not None:
+            return int(self._region_axes.shape[1])
+        return (self._sharing or self.region_model).dimension
+
+    def encode_regions(self, regions: RegionInputs) -> Floats:
+        """Return the vectors of regions of a photo: (n, region_dimension)."""
+        vectors = (self._sharing or self.region_model).encode_regions(regions)
+        return vectors if self._region_axes is None else vectors @ self._region_axes
 
     def encode_photos(self, paths: Iterable[Path]) -> Iterator[tuple[Path, PhotoVectors | PhotoError]]:
         """Yield one result per path, in order; photos are decoded ahead while the encoder computes."""
@@ -247,8 +260,11 @@ class SearchEncoder:
             found = {text: self._recent[text] for text in phrases if text in self._recent}
         if new := {text: phrase for text, phrase in phrases.items() if text not in found}:
             # The larger network first: opening it takes most memory.
-            whole = self.photo_model.encode_sentences(list(new.values()))
-            regions = self.region_model.encode_phrases(list(new.values()))
+            whole = regions = self.photo_model.encode_sentences(list(new.values()))
+            if self._sharing is None:
+                regions = self.region_model.encode_phrases(list(new.values()))
+            elif self._region_axes is not None:
+                regions = whole @ self._region_axes
             # Copies, because a row would keep all others.
             found |= {text: (whole[row].copy(), regions[row].copy()) for row, text in enumerate(new)}
         with self._lock:
@@ -304,7 +320,7 @@ class SearchEncoder:
             whole,
             *features.size,
             proposals.boxes.astype(np.float32),
-            self.region_model.encode_regions(regions),
+            self.encode_regions(regions),
             thumbnail,
         )
 

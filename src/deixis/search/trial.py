@@ -269,7 +269,7 @@ def encode_split(
     ids = seen.photos.ids
     vectors: list[Floats | None] = []
     for done, photo_id in enumerate(ids, start=1):
-        vectors.append(encoder.region_model.encode_regions(read_regions(seen.store, photo_id, MAX_REGIONS)))
+        vectors.append(encoder.encode_regions(read_regions(seen.store, photo_id, MAX_REGIONS)))
         on_progress("reading regions", done, len(ids))
     return EncodedSplit(
         [[caption.text for caption in photo.sentences] for photo in seen.photos],

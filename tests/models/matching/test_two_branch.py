@@ -127,6 +127,17 @@ def test_a_branch_computes_what_the_paper_writes() -> None:
         torch.testing.assert_close(branch(x), normal / normal.norm(dim=1, keepdim=True))
 
 
+def test_visual_axes_are_the_first_singular_vectors_of_a_linear_branch() -> None:
+    model = TwoBranch(12, 6, TwoBranchSettings(hidden_size=16, linear=True))
+    axes = model.visual_axes(4)
+    assert axes is not None
+    expected = np.linalg.svd(model.network.visual.layers.first.weight.detach().numpy())[0][:, :4]
+    np.testing.assert_allclose(np.abs(axes.T @ expected), np.eye(4), atol=1e-4)
+    assert (axes[np.abs(axes).argmax(axis=0), range(4)] > 0).all()
+    assert model.visual_axes(12) is None
+    assert TwoBranch(12, 6, TwoBranchSettings(hidden_size=16, embedding_dim=8)).visual_axes(4) is None
+
+
 def test_preparing_uses_no_dropout_and_keeps_the_training_mode() -> None:
     model = TwoBranch(5, 4, replace(SMALL, dropout=0.9))
     model.network.train()

@@ -110,6 +110,17 @@ class TwoBranch(Storable, Embedder):
             vectors.append(self.functions.in_blocks("embed_text", *inputs, columns=self.dimension))
         return np.concatenate(vectors)
 
+    def visual_axes(self, count: int) -> Floats | None:
+        """The first left singular vectors of a linear visual branch."""
+        if not self.settings.linear or count >= min(self.visual_size, self.dimension):
+            return None
+        weight = self.functions.weight("visual.layers.first.weight").astype(np.float64)
+        squares, right = np.linalg.eigh(weight.T @ weight)
+        axes = weight @ right[:, ::-1][:, :count] / np.sqrt(squares[::-1][:count])
+        # Their signs are arbitrary, and libraries differ in them.
+        axes *= np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(count)])
+        return np.asarray(axes, dtype=np.float32)
+
     def training_inputs(self, texts: Sequence[Text]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the word ids and lengths of texts, which train the word embeddings of the text encoder."""
         assert self.words is not None  # noqa: S101 - only called with a text encoder
