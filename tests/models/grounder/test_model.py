@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from deixis import geometry
 from deixis.errors import DeixisError
 from deixis.models.base import Embedder
-from deixis.models.grounder.model import Grounder
+from deixis.models.grounder.model import Grounder, vote
 from deixis.models.grounder.network import BoxRefiner
 from deixis.models.grounder.spec import GrounderSettings
 from deixis.models.inputs import MAX_WORDS
@@ -54,6 +55,33 @@ def test_each_phrase_has_a_score_and_a_box_for_each_region(settings: GrounderSet
         assert ((found.members > 0) & (found.members < 1)).all()
         assert found.member_boxes.shape == (2, 5, 4)
         assert np.allclose(found.member_boxes, found.boxes) != settings.refine_boxes  # another refiner
+
+
+def test_the_box_of_a_phrase_is_the_mean_of_the_boxes_that_agree_with_the_best() -> None:
+    rng = np.random.default_rng(0)
+    corners = np.sort(rng.uniform(size=(6, 40, 2, 2)), axis=2)  # (phrases, regions, begin and end, x and y)
+    boxes, scores = corners.reshape(6, 40, 4), rng.normal(size=(6, 40)) * 2
+    expected, used = [], 0
+    for phrase in range(6):
+        best = int(scores[phrase].argmax())
+        near = [k for k in range(40) if geometry.iou(boxes[phrase, best], boxes[phrase, k])[0, 0] >= 0.5]
+        weights = [np.exp(scores[phrase, k]) for k in near]
+        expected.append(np.average(boxes[phrase, near], axis=0, weights=weights))
+        used += len(near)
+    assert 6 < used < 240, "some boxes agree and others do not"
+    np.testing.assert_allclose(vote(scores, boxes), expected)
+    assert np.array_equal(vote(np.zeros((1, 2)), np.zeros((1, 2, 4))), np.zeros((1, 4))), "of empty boxes"
+
+
+def test_only_the_best_box_of_a_phrase_is_voted(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, photo = model_of(SMALL), regions(4)
+    photo.boxes[:] = [[0.1, 0.1, 0.5, 0.5], [0.12, 0.1, 0.5, 0.5], [0.1, 0.12, 0.5, 0.52], [0.1, 0.1, 0.5, 0.48]]
+    found = model.ground(photo, SENTENCE, SPANS)
+    best = [0, 1], found.scores.argmax(axis=1)
+    monkeypatch.setattr("deixis.models.grounder.model.vote", lambda _, boxes: boxes[best])
+    plain = model.ground(photo, SENTENCE, SPANS).boxes
+    np.testing.assert_allclose(found.boxes[best], vote(found.scores, plain), rtol=1e-5)
+    assert (np.abs(found.boxes - plain).max(axis=2) > 1e-4).sum(axis=1).tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("settings", KINDS.values(), ids=KINDS)

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
+from deixis.geometry import iou_of_sides
 from deixis.language.features.base import Text
 from deixis.language.quantity import stated_count
 from deixis.language.vectors import WordVectors
@@ -37,6 +38,9 @@ PRESENCE = "presence_calibrations"
 
 _PHRASES_PER_BATCH = 1024
 
+_MIN_AGREEMENT = 0.5
+"""IoU from which on a box counts for the best one, as for a correct box in evaluation."""
+
 
 @dataclass(frozen=True)
 class GroundingOutput:
@@ -45,7 +49,10 @@ class GroundingOutput:
     scores: Floats
     """(phrases, regions). Comparable among the regions of a phrase, and among photos with `presence_weight`."""
     boxes: Floats
-    """(phrases, regions, 4): the region's box refined for each phrase, divided by the size of the photo."""
+    """(phrases, regions, 4): the region's box refined for each phrase, divided by the size of the photo.
+
+    That of the best region of a phrase is the mean of all that agree with it; see `vote`.
+    """
     members: Floats | None = None
     """(phrases, regions): probability that a region is one of the things of the phrase. Needs `sets_weight`."""
     member_boxes: Floats | None = None
@@ -54,6 +61,27 @@ class GroundingOutput:
     """(phrases,): how many things each phrase says that it names, or None."""
     presence: Floats | None = None
     """(phrases,): probability that the photo shows the phrase, at a prior of one half. Needs `presence_weight`."""
+
+
+def vote(scores: Floats, boxes: Floats) -> Floats:
+    """Box of each phrase: the mean of its boxes that overlap the best one enough, weighted by their probabilities.
+
+    `scores` (phrases, regions) are logits and `boxes` (phrases, regions, 4) the regions refined for each phrase; the
+    result is (phrases, 4). Box voting (Gidaris and Komodakis, ICCV 2015): the errors of single boxes differ.
+
+    Examples
+    --------
+    >>> boxes = np.array([[[0, 0, 0.4, 0.4], [0, 0, 0.5, 0.4], [0.6, 0.6, 1, 1]]])
+    >>> vote(np.array([[2.0, 2.0, 1.0]]), boxes).round(2).tolist()
+    [[0.0, 0.0, 0.45, 0.4]]
+    """
+    phrases, best = np.arange(len(boxes)), scores.argmax(axis=1)
+    leading = boxes[phrases, best][:, None]
+    agrees = iou_of_sides(np.moveaxis(leading, -1, 0), np.moveaxis(boxes, -1, 0)) >= _MIN_AGREEMENT
+    agrees[phrases, best] = True  # an empty box agrees with none
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True)) * agrees
+    mean = (weights[..., None] * boxes).sum(axis=1) / weights.sum(axis=1, keepdims=True)
+    return np.asarray(mean, dtype=boxes.dtype)
 
 
 class Grounder(Storable, Embedder):
@@ -149,6 +177,7 @@ class Grounder(Storable, Embedder):
         rows = [phrase for each in inputs for phrase in each.phrases]
         found = self.functions("ground", *photo, vectors, lengths, word_spans, *cells)
         output.scores[rows], output.boxes[rows] = found[0][mask], found[1][mask]
+        output.boxes[np.arange(count), output.scores.argmax(axis=1)] = vote(output.scores, output.boxes)
         if output.members is not None and output.member_boxes is not None:
             output.members[rows], output.member_boxes[rows] = 1 / (1 + np.exp(-found[2][mask])), found[3][mask]
         if output.presence is not None:
