@@ -76,8 +76,8 @@ def vote(scores: Floats, boxes: Floats) -> Floats:
     [[0.0, 0.0, 0.45, 0.4]]
     """
     phrases, best = np.arange(len(boxes)), scores.argmax(axis=1)
-    leading = boxes[phrases, best][:, None]
-    agrees = iou_of_sides(np.moveaxis(leading, -1, 0), np.moveaxis(boxes, -1, 0)) >= _MIN_AGREEMENT
+    sides = np.moveaxis(boxes.astype(np.float64), -1, 0)
+    agrees = iou_of_sides(sides[:, phrases, best][..., None], sides) >= _MIN_AGREEMENT
     agrees[phrases, best] = True  # an empty box agrees with none
     weights = np.exp(scores - scores.max(axis=1, keepdims=True)) * agrees
     mean = (weights[..., None] * boxes).sum(axis=1) / weights.sum(axis=1, keepdims=True)
