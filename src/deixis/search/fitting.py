@@ -31,7 +31,7 @@ _TOP_PHOTOS = 30
 """Number of best photos per query to fit on: those that a search could show."""
 
 _MAX_RESULTS = 10
-_MIN_FOUND = {CAPTION: 0.86, PHRASE: 0.82}
+_MIN_FOUND = {CAPTION: 0.87, PHRASE: 0.82}
 """Fractions of queries that must find something in every source, on the photos of the fit: a few points more do in an
 index of twice as many photos."""
 
