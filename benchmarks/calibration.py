@@ -1,6 +1,6 @@
 """Check the probabilities of search on each source apart: are they true, and does search refuse what is not there?
 
-    python benchmarks/calibration.py DATA… [--split dev …] [--absent-from train] [--shipped] [--json]
+    python benchmarks/calibration.py DATA… [--split dev …] [--absent-from train] [--model NAME] [--shipped] [--json]
 
 Each DATA is a data set directory with captions, such as Flickr8k, COCO and IAPR TC-12; each of its splits that --split
 names is a source. For each source, in an index of all its photos:
@@ -34,7 +34,7 @@ from fit_search import TESTED_LIST, make_trials
 from deixis.errors import DeixisError
 from deixis.evaluation.intervals import bootstrap, mean_of
 from deixis.search.calibration import Calibration
-from deixis.search.encoder import SearchEncoder
+from deixis.search.encoder import PHOTO_MODEL, SearchEncoder
 from deixis.search.fitting import OWN_FIRST, Score, TrialResult, evaluate_queries, halves, summarize
 from deixis.search.relevance import read_absent_list
 from deixis.search.trial import TrialQuery, absent_trial_queries, make_bank, read_sources
@@ -79,10 +79,11 @@ def main() -> None:
     parser.add_argument("data", type=Path, nargs="+")
     parser.add_argument("--split", nargs="+", default=["dev"], metavar="NAME")
     parser.add_argument("--absent-from", default="train", metavar="SPLIT")
+    parser.add_argument("--model", default=PHOTO_MODEL, help="photo model, such as two-branch-fast")
     parser.add_argument("--shipped", action="store_true", help="test the calibration in the package")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    encoder = SearchEncoder()
+    encoder = SearchEncoder(options.model)
     sources = read_sources(options.data, options.split, encoder, options.absent_from)
     shipped = Calibration.for_models(encoder.fingerprint) if options.shipped else None
     if options.shipped and shipped is None:
