@@ -124,6 +124,12 @@ def test_a_part_is_added_and_replaced_without_changing_the_rest(folder: Path) ->
         assert (folder / WEIGHTS).read_bytes() == weights
 
 
+def test_a_part_that_was_written_with_the_rest_is_replaced(folder: Path) -> None:
+    name = next(iter(read_artifact(folder).parts))
+    add_part(folder, name, Artifact("example", {"number": 3}))
+    assert read_artifact(folder).parts[name].settings == {"number": 3}
+
+
 def test_a_missing_directory_is_named_and_one_of_the_package_tells_to_reinstall(tmp_path: Path) -> None:
     assert "nowhere" in refused(tmp_path / "nowhere")
     assert "reinstall" not in refused(tmp_path / "nowhere")

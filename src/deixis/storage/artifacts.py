@@ -25,7 +25,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from deixis.errors import DeixisError
-from deixis.storage.atomic import new_directory, new_file
+from deixis.storage.atomic import MARK, new_directory, new_file
 from deixis.storage.checksums import CheckedFile, FileChecks, seal, unseal
 from deixis.storage.files import is_file_name
 from deixis.storage.graphs import MAX_GRAPH_BYTES, SUFFIX, link_graph
@@ -206,6 +206,8 @@ def write_into(folder: Path, artifact: Artifact, *, half: bool = False) -> None:
 def add_part(folder: Path, name: str, part: Artifact) -> None:
     """Add a part to a directory that `write_artifact` wrote, or replace it; everything else stays as it is."""
     config = read_config(folder)
+    if name in config["parts"] and (folder / name).is_dir():
+        (folder / name / MARK).touch()  # a part that was written with the rest has no mark of its own
     write_artifact(folder / name, part)
     config["parts"] = sorted({*config["parts"], name})
     _write_config(folder, config)
