@@ -23,8 +23,7 @@ from deixis.data.images import open_photo
 from deixis.data.merging import merge_datasets
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
-
-SIDES = {"left", "right"}
+from deixis.models.training.views import SIDES
 
 
 def mirror(photo: Photo, source: Path, folder: Path) -> Photo:

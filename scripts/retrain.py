@@ -30,6 +30,8 @@ from deixis.errors import DeixisError
 
 SCRIPTS = Path(__file__).parent
 FINISHED = "finished.json"
+CAPTION_PENALTIES = (0.1, 0.2, 0.4)
+"""For words that nobody says about the photo."""
 Command = list[str | Path]
 
 
@@ -124,20 +126,22 @@ def stages_of_grounder(paths: Paths) -> list[Stage]:
 
 
 def stages_of_m_rnn(paths: Paths) -> list[Stage]:
-    """With mirrored photos: likelihood training, self-critical training with CIDEr-D, twice; then the confidence."""
-    mirror, mirrored = mirror_stage(paths)
-    stages, begin = [mirror], list[str]()
-    for name, preset, seed in (
-        ("words", "captioner", 1),
-        ("rewarded", "captioner-cider", 1),
-        ("run", "captioner-cider-2", 2),
-    ):
-        run, changes = paths.out / name, ("--set", f"seed={seed}", *begin)
-        stages.append(train_stage(name, mirrored, "m-rnn", f"deixis/{preset}", run, *changes))
-        begin = ["--set", f"init_from={run}"]
+    """Likelihood training; from that, self-critical training with three penalties; their mean, and its confidence."""
+    words, model = paths.out / "words", paths.out / "model"
     splits = [part for split in dev_splits(paths.data) for part in ("--split", split)]
-    command: Command = ["-m", "deixis", "calibrate", paths.data, *paths.also, *splits, "--captions", paths.out / "run"]
-    return [*stages, Stage("confidence", command, "flags")]
+    calibrate: Command = ["-m", "deixis", "calibrate", paths.data, *paths.also, *splits, "--captions", model]
+    rewarded = []
+    for seed, penalty in enumerate(CAPTION_PENALTIES, start=1):
+        name, own = f"run-{seed}", (f"init_from={words}", f"wrong_word_penalty={penalty}", f"seed={seed}")
+        more = [part for setting in own for part in ("--set", setting)]
+        rewarded.append(train_stage(name, paths, "m-rnn", "deixis/captioner-cider", paths.out / name, *more))
+    runs = [stage.run for stage in rewarded if stage.run]
+    return [
+        train_stage("words", paths, "m-rnn", "deixis/captioner", words),
+        *rewarded,
+        Stage("average", [script("average_models"), model, *runs], "flags"),
+        Stage("confidence", calibrate, "flags"),
+    ]
 
 
 def stages_of_hm_lstm(paths: Paths) -> list[Stage]:

@@ -32,9 +32,8 @@ SMALL = {
     "encoder": ["epochs=1", "head_steps=1", "text_steps=1", "side=56", "batch=6", "candidates=16", "anchors=4"],
     "fast": ["epochs=1", "batch=4"],
     "grounder": ["epochs=1"],
-    "words": ["epochs=1"],
-    "rewarded": ["epochs=1"],
-    "run": ["epochs=1"],
+    "words": ["epochs=1", "views=2"],
+    **{name: ["epochs=1", "views=2"] for name in ("run-1", "run-2", "run-3")},
     "hm-lstm": ["epochs=1", "rounds=1", "round_epochs=1", "hidden_size=32", "min_count=1"],
     "describer": ["components=8"],
 }
@@ -120,9 +119,9 @@ def test_the_grounder_can_be_trained_again(data: Path, tmp_path: Path) -> None:
 
 def test_the_captioner_can_be_trained_again(tmp_path: Path) -> None:
     data = make_data(tmp_path, 50, {"train": 0.3, "dev": 0.7})  # a calibration needs 30 photos
-    done = retrain("m-rnn", data, tmp_path / "out", "words", "rewarded", "run")
+    done = retrain("m-rnn", data, tmp_path / "out", "words", "run-1", "run-2", "run-3")
     assert done.returncode == 0, done.stderr
-    captioner = load_captioner(tmp_path / "out" / "run")
+    captioner = load_captioner(tmp_path / "out" / "model")
     assert captioner.model.vocabulary
     assert captioner.confidence is not None
 

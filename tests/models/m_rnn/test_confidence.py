@@ -11,6 +11,7 @@ from deixis.language.tagger import tag
 from deixis.models.m_rnn.confidence import (
     FEATURES,
     LOG_PROBABILITIES,
+    SURE,
     Confidence,
     TaggedCaption,
     choose_captions,
@@ -66,7 +67,14 @@ def test_an_unsure_caption_is_replaced_by_its_longest_sure_part() -> None:
     assert (middle.sentence.text, middle.sure) == ("a man is standing on a bench", True)
     [neither] = choose_captions([generated(text, man=-3)], BY_NOUNS)
     assert (neither.sentence.text, neither.sure) == (text, False)
-    assert 0 < neither.confidence < 0.6 < middle.confidence < 1  # type: ignore[operator]
+    assert 0 < neither.confidence < SURE < middle.confidence < 1  # type: ignore[operator]
+
+
+def test_of_a_caption_without_a_sure_part_the_most_probable_part_is_shown() -> None:
+    text = "a man in a red jacket is standing on a bench"
+    found, other = choose_captions([generated(text, man=-2, bench=-3), generated("two dogs run in snow")], BY_NOUNS)
+    assert (found.sentence.text, found.sure, found.changed) == ("a man in a red jacket is standing", False, True)
+    assert other.sentence.text == "two dogs run in snow"
 
 
 def test_a_calibration_says_from_where_captions_are_sure() -> None:

@@ -12,7 +12,7 @@ import torch
 
 from deixis.errors import DatasetError
 from deixis.models.m_rnn.decoding import Decoding
-from deixis.models.m_rnn.objective import CaptionSampler
+from deixis.models.m_rnn.objective import CaptionSampler, draw_views
 from deixis.models.m_rnn.self_critical import PhotoSampler
 from deixis.models.training.trainer import Trainer
 from deixis.tokens import words
@@ -116,3 +116,28 @@ def test_captions_of_a_photo_are_sampled_uniformly() -> None:
     sampled = torch.cat([likelihood.sample_captions(torch.tensor([7, 3])) for _ in range(50)])
     assert sorted(set(sampled.tolist())) == [6, 7, 14, 15]
     assert np.bincount(sampled)[[6, 7, 14, 15]].min() > 15
+
+
+def test_a_random_view_of_each_photo_is_drawn() -> None:
+    owners = torch.tensor([0, 3, 1]).repeat(200)
+    rows = draw_views(owners, 4)
+    assert torch.equal(rows // 4, owners)
+    assert set((rows % 4).tolist()) == {0, 1, 2, 3}
+    assert torch.equal(draw_views(owners, 1), owners)
+
+
+@pytest.mark.parametrize("run", [LikelihoodRun(KINDS["attention"]), RewardRun()], ids=["likelihood", "reward"])
+def test_a_loss_takes_the_views_of_its_photos_only(run: LikelihoodRun) -> None:
+    whole, batch = run.loss, torch.tensor([2, 5])
+    photos = batch if isinstance(run, RewardRun) else whole.photo_of_caption[batch]
+    own = torch.isin(torch.arange(12), photos).repeat_interleave(3)
+
+    def loss(spoilt: torch.Tensor) -> float:
+        views = {
+            name: getattr(whole, name).repeat_interleave(3, 0).index_fill(0, spoilt.nonzero()[:, 0], torch.nan)
+            for name in ("photos", "cells")
+        }
+        return replace(whole, **views, views=3)(run.model.network, batch).total.item()
+
+    assert np.isfinite(loss(~own))
+    assert np.isnan(loss(own))

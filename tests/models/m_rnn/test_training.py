@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from deixis.data.dataset import Dataset, make_dataset
+from deixis.data.records import Caption
 from deixis.errors import DatasetError, DeixisError
 from deixis.models.m_rnn.captioning import load_captioner
 from deixis.models.m_rnn.model import MRNN
 from deixis.models.m_rnn.spec import CaptionDataSettings
+from deixis.models.provenance import EncoderInfo
 from deixis.models.registry import get_spec
 from deixis.models.training.runner import TrainResult, train
 from deixis.models.training.settings import Settings, TrainSettings
+from deixis.models.training.views import View, encode_views
+from deixis.vision.encoder import ImageEncoder
+from deixis.vision.feature_map import FeatureMap
 from deixis.vision.feature_store import update_store
 from tests.models.captioner import SMALL
-from tests.models.coloured import make_coloured
+from tests.models.coloured import coloured_photos, make_coloured
 from tests.vision.feature_store.small import colour_encoder
 
 Train = Callable[..., TrainResult]
@@ -110,6 +117,62 @@ def test_attention_uses_the_feature_grid(train_captioner: Train) -> None:
     assert captioner.model.references_.cells.shape[1:] == (4, 3)  # type: ignore[union-attr]
 
 
+@pytest.fixture
+def views(monkeypatch: pytest.MonkeyPatch) -> list[list[View]]:
+    """The views that are encoded, each time by the encoder of the store."""
+    chosen: list[list[View]] = []
+
+    def encode(encoder: ImageEncoder, paths: Iterable[Path], views: Iterable[list[View]]) -> Iterator[list[FeatureMap]]:
+        wanted = list(views)
+        chosen.extend(wanted)
+        yield from encode_views(encoder, paths, wanted)
+
+    monkeypatch.setattr(EncoderInfo, "open", lambda self, device: colour_encoder())
+    monkeypatch.setattr("deixis.models.m_rnn.training.encode_views", encode)
+    return chosen
+
+
+def test_training_on_views_learns_the_photos(
+    train_captioner: Train, data: CaptionDataSettings, views: list[list[View]]
+) -> None:
+    found = train_captioner(data=replace(data, views=4), training=replace(BRIEF, epochs=30, learning_rate=0.02))
+    assert [len(each) for each in views] == [4] * 16
+    assert (found.photos, found.sentences) == (16, 32)
+    assert found.dev
+    assert found.dev.scores["perplexity"] < 2
+
+
+def test_attention_and_the_reward_take_views_too(
+    train_captioner: Train, data: CaptionDataSettings, views: list[list[View]]
+) -> None:
+    settings = replace(SMALL, attention=True, attention_dim=8, max_length=8)
+    first = train_captioner("likelihood", data=replace(data, views=3), settings=settings)
+    rewarded = replace(data, views=3, objective="cider", init_from=str(first.outcome.model))
+    second = train_captioner("rewarded", data=rewarded, settings=settings)
+    assert np.isfinite(second.outcome.best.value)
+    assert len(views) == 32
+
+
+def test_photos_whose_captions_name_a_side_are_not_mirrored(
+    train_captioner: Train, data: CaptionDataSettings, folder: Path, tmp_path: Path, views: list[list[View]]
+) -> None:
+    photos = coloured_photos(folder / "images", 24)
+    aside = replace(photos[1], captions=(*photos[1].captions, Caption.from_text("A Left wall.")))
+    make_dataset(tmp_path / "sides", [photos[0], aside, *photos[2:]], images=folder / "images")
+    train_captioner(on=Dataset(tmp_path / "sides"), data=replace(data, views=9))
+    assert [any(view.mirrored for view in each) for each in views] == [True, False, *[True] * 14]
+
+
+def test_views_need_photos_and_one_crop(
+    train_captioner: Train, data: CaptionDataSettings, folder: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(DeixisError, match=r"views=2: .*crops=0"):
+        replace(data, views=2, crops=10)
+    make_dataset(tmp_path / "texts", coloured_photos(folder / "images", 24))
+    with pytest.raises(DatasetError, match="has no photos to encode"):
+        train_captioner(on=Dataset(tmp_path / "texts"), data=replace(data, views=2))
+
+
 def test_self_critical_training_starts_from_a_trained_model(
     train_captioner: Train, data: CaptionDataSettings, tmp_path: Path
 ) -> None:
@@ -122,6 +185,19 @@ def test_self_critical_training_starts_from_a_trained_model(
     assert first.outcome.best.monitor == then.outcome.best.monitor == "cider_d"
     assert then.outcome.best.scores["cider_d"] > first.outcome.best.scores["cider_d"]
     assert model_of(then).settings.dropout == 0
+
+
+def test_wrong_words_lower_the_reward(train_captioner: Train, data: CaptionDataSettings) -> None:
+    settings, training = replace(SMALL, max_length=8), replace(BRIEF, epochs=1, log_every=1)
+    first = train_captioner("likelihood", settings=settings, training=training)
+    rewards = []
+    for penalty in (0.0, 1.0):
+        rewarded = replace(data, objective="cider", init_from=str(first.outcome.model), wrong_word_penalty=penalty)
+        found = train_captioner(f"penalty-{penalty}", data=rewarded, settings=settings, training=training)
+        log = (found.outcome.model.parent / "log.jsonl").read_text()
+        rewards.append(json.loads(log.splitlines()[0])["terms"]["reward"])
+    free, penalized = rewards  # of the same sentences: both begin with the same model
+    assert penalized < free - 0.1
 
 
 def test_training_starts_only_from_the_same_network(

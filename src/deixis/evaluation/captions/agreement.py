@@ -54,5 +54,36 @@ class PeopleCaptions:
         return sum(has for has, _ in found) >= MIN_SHARE * len(found) - 1e-9
 
 
+class WordMatcher:
+    """Finds which words of a vocabulary people's captions of a photo have: those for which `PeopleCaptions.have` holds.
+
+    Examples
+    --------
+    >>> WordMatcher(["sofa", "bench", "couches"]).matches(["A couch."])
+    {0, 2}
+    """
+
+    def __init__(self, vocabulary: Sequence[str]) -> None:
+        self._anybody = {index for index, word in enumerate(vocabulary) if word in _ANYBODY}
+        self._with_meaning: dict[object, set[int]] = {}
+        for index, word in enumerate(vocabulary):
+            for meaning in _meanings(word):
+                self._with_meaning.setdefault(meaning, set()).add(index)
+        self._matches_of: dict[str, set[int]] = {}
+
+    def matches(self, captions: Iterable[str]) -> set[int]:
+        """The indices of the words that the captions have."""
+        known = {word for caption in captions for word in words(caption)}
+        return set().union(*map(self._matches, known))
+
+    def _matches(self, word: str) -> set[int]:
+        if word not in self._matches_of:
+            found = set().union(*(self._with_meaning.get(meaning, ()) for meaning in _meanings(word)))
+            if word.isalpha() and "people" in EntityTypes.shipped().types_of([word]):
+                found |= self._anybody
+            self._matches_of[word] = found
+        return self._matches_of[word]
+
+
 def _meanings(word: str) -> set[object]:
     return {f"stem {stem(word)}", *senses(word)}

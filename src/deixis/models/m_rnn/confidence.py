@@ -20,7 +20,7 @@ from deixis.language.words import content_word_indices
 from deixis.models.m_rnn.decoding import GeneratedSentence
 from deixis.storage.artifacts import Artifact, Storable
 
-SURE = 0.6
+SURE = 0.7
 """Lowest probability of a sure caption; a calibration may ask for more."""
 
 MIN_NOUNS, MIN_CONTENT_WORDS = 2, 3
@@ -245,7 +245,8 @@ def choose_captions(
     """Return the captions to show of the generated sentences of a photo, in the same order.
 
     Ungrammatical sentences are left out, unless there are no others; then the first is shortened. If the first caption
-    is not sure, its longest part that is sure takes its place.
+    is not sure, its longest part that is sure takes its place; if none is, the most probable part, if it is more
+    probable.
 
     Parameters
     ----------
@@ -270,13 +271,12 @@ def choose_captions(
     if chosen and chosen[0].sure is not False:
         return chosen
     first = good[0] if good else 0
-    shorter = [judge(part, first) for part in shorter_captions(tagged[first], start)]
-    best = next((each for each in shorter if each.sure is not False), None)
-    if chosen:
-        return [best, *chosen[1:]] if best else chosen
-    if shorter:
-        return [best or shorter[0]]
-    return [replace(judge(tagged[0], 0), sure=False)]
+    versions = chosen[:1] + [judge(part, first) for part in shorter_captions(tagged[first], start)]
+    if not versions:
+        return [replace(judge(tagged[0], 0), sure=False)]
+    sure = (each for each in versions if each.sure is not False)
+    best = next(sure, None) or max(versions, key=lambda each: each.confidence or 0.0)
+    return [best, *chosen[1:]]
 
 
 def is_grammatical(sentence: GeneratedSentence, start: Sequence[str] = ()) -> bool:

@@ -171,7 +171,7 @@ class ShownCaptions:
         for photo in photos:
             chances = confidence.probabilities(photo.features)
             sure = np.flatnonzero(chances >= confidence.sure_from)
-            place = sure[0] if len(sure) else 0
+            place = sure[0] if len(sure) else chances.argmax()
             rows.append((chances[place], photo.right[place], len(sure) > 0, place > 0))
         table = np.array(rows, dtype=np.float64).reshape(-1, 4)
         return cls(table[:, 0], *(column.astype(bool) for column in table[:, 1:].T))

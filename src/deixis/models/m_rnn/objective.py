@@ -54,17 +54,19 @@ class LikelihoodObjective:
     The second term, λ‖θ‖², is the optimizer's `weight_decay`, whose gradient is that of λ = weight_decay / 2.
     """
 
-    photos: Tensor  # vectors of all photos
+    photos: Tensor  # vectors of all photos, or of all their views
     photo_of_caption: Tensor  # the row of each caption's photo
     words: Tensor  # padded word ids of all captions
     lengths: Tensor  # their numbers of words
     cells: Tensor | None = None  # (n, k, cell_size), with attention; may be in half precision
+    views: int = 1  # rows of each photo, in a row, of which one is drawn
 
     def __call__(self, network: MRNNNetwork, batch: Tensor) -> LossValue:
         device = network.word_bias.device
         lengths = self.lengths[batch]
         words = self.words[batch, : int(lengths.max())].to(device)
-        inputs = photo_inputs(self.photos, self.cells, self.photo_of_caption[batch], device)
+        rows = draw_views(self.photo_of_caption[batch], self.views)
+        inputs = photo_inputs(self.photos, self.cells, rows, device)
         smoothing = network.settings.label_smoothing if network.training else 0.0
 
         def losses(words: Tensor, lengths: Tensor, *inputs: Tensor) -> Tensor:
@@ -86,6 +88,11 @@ class LikelihoodObjective:
     def _by_photo(self) -> tuple[Tensor, Tensor]:
         owners, order = self.photo_of_caption.sort(stable=True)
         return owners, order
+
+
+def draw_views(photos: Tensor, views: int) -> Tensor:
+    """The row of a random view of each photo, the same in all processes."""
+    return photos if views == 1 else photos * views + same_everywhere(torch.randint(views, photos.shape))
 
 
 def photo_inputs(photos: Tensor, cells: Tensor | None, rows: Tensor, device: torch.device) -> list[Tensor]:

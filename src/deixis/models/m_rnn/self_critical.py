@@ -30,7 +30,7 @@ from deixis.evaluation.captions.ngrams import (
 )
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.m_rnn.network import MRNNNetwork
-from deixis.models.m_rnn.objective import LikelihoodObjective, photo_inputs
+from deixis.models.m_rnn.objective import LikelihoodObjective, draw_views, photo_inputs
 from deixis.models.training.distributed import by_shares, same_everywhere
 from deixis.models.training.objective import LossValue, ShuffledSampler
 from deixis.runtime.modules import eval_mode
@@ -63,17 +63,18 @@ class RewardObjective:
     additional likelihood loss, on one random caption of each photo.
     """
 
-    photos: Tensor  # vectors of all photos
-    reward: Reward  # of sentences, by the rows of these photos
+    photos: Tensor  # vectors of all photos, or of all their views
+    reward: Reward  # of sentences, by the rows of photos
     samples: int = 5  # sentences per photo, two or more
     max_length: int = 20
     cells: Tensor | None = None  # (n, k, cell_size), with attention; may be in half precision
     likelihood: LikelihoodObjective | None = None
     likelihood_weight: float = 0.0
+    views: int = 1  # rows of each photo, in a row, of which one is drawn
 
     def __call__(self, network: MRNNNetwork, batch: Tensor) -> LossValue:
         device = network.word_bias.device
-        inputs = photo_inputs(self.photos, self.cells, batch, device)
+        inputs = photo_inputs(self.photos, self.cells, draw_views(batch, self.views), device)
         # The same in all processes, so that the samples of a photo do not depend on which process draws them.
         uniform = same_everywhere(torch.rand(len(batch), self.samples, self.max_length, device=device))
 

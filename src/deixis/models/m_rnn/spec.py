@@ -140,6 +140,9 @@ class CaptionDataSettings(PhotoDataSettings):
         as large as the photo, for a model that is to score regions too.
     feature_grid
         With attention=true: feature maps are pooled to this number of cells per side.
+    views
+        Number of views of each training photo, of which a random one is taken each time: the photo, its mirror image,
+        and parts of it in other light. They are encoded when the training starts. 0 takes the photos as they are.
     objective
         likelihood (eq. 6), or cider: the expected CIDEr-D of sampled captions (self-critical training).
     reward_samples
@@ -147,6 +150,9 @@ class CaptionDataSettings(PhotoDataSettings):
     repetition_penalty
         With objective=cider: subtracted from the reward (0 to 10) for each repetition of a word that people rarely
         repeat.
+    wrong_word_penalty
+        With objective=cider: subtracted from the reward (0 to 10) for each noun that no caption of the photo has, by
+        stem or WordNet sense; half of it for other content words.
     likelihood_weight
         With objective=cider: weight of the likelihood loss, which keeps captions fluent.
     init_from
@@ -158,9 +164,11 @@ class CaptionDataSettings(PhotoDataSettings):
     crops: int = 0
     photo_vector: Literal["photo", "region"] = "photo"
     feature_grid: int = 9
+    views: int = 0
     objective: Literal["likelihood", "cider"] = "likelihood"
     reward_samples: int = 5
     repetition_penalty: float = 0.0
+    wrong_word_penalty: float = 0.0
     likelihood_weight: float = 0.0
     init_from: str = ""
     monitor: Literal["perplexity", "cider"] = "perplexity"
@@ -168,8 +176,9 @@ class CaptionDataSettings(PhotoDataSettings):
     def __post_init__(self) -> None:
         require(self, {"reward_samples": self.reward_samples >= 2}, "must be 2 or more; samples are compared in pairs")
         require_at_least(self, 1, "feature_grid")
-        require_at_least(self, 0, "repetition_penalty", "likelihood_weight")
+        require_at_least(self, 0, "repetition_penalty", "wrong_word_penalty", "likelihood_weight", "views")
         require(self, {"crops": self.crops in (0, 10)}, "must be 0 or 10")
+        require(self, {"views": not (self.views and self.crops)}, "needs crops=0; a view is one crop")
 
     @property
     def feature_source(self) -> FeatureSource:

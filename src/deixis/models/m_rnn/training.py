@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from deixis.errors import DatasetError, DeixisError
 from deixis.evaluation.items import sentences_of
 from deixis.language.vocabulary import Vocabulary
-from deixis.models.m_rnn.captioning import CaptionPipeline, load_captioner, model_inputs
+from deixis.models.m_rnn.captioning import CaptionPipeline, load_captioner, model_inputs, pool_cells
 from deixis.models.m_rnn.evaluation import caption_cider, caption_perplexity
 from deixis.models.m_rnn.model import MRNN, VectorsAndCells
 from deixis.models.m_rnn.objective import CaptionSampler, LikelihoodObjective
-from deixis.models.m_rnn.self_critical import CiderReward, PhotoSampler, RewardObjective
+from deixis.models.m_rnn.self_critical import CiderReward, PhotoSampler, Reward, RewardObjective
 from deixis.models.m_rnn.spec import MONITOR, CaptionDataSettings, MRNNSettings
+from deixis.models.m_rnn.wrong_words import WrongWordPenalty
 from deixis.models.networks import word_tensors
 from deixis.models.photo_features import PhotoFeatures
 from deixis.models.provenance import EncoderInfo, Provenance
@@ -24,7 +25,8 @@ from deixis.models.training.distributed import seeded
 from deixis.models.training.objective import DevScores, Stage
 from deixis.models.training.runner import Run, TrainingData, encoder_of
 from deixis.models.training.settings import settings_to_json
-from deixis.storage.progress import OnProgress
+from deixis.models.training.views import SIDES, encode_views, random_views
+from deixis.storage.progress import OnProgress, track
 from deixis.tokens import words as words_in
 
 _TRAINING_ONLY = ("dropout", "word_dropout", "scheduled_sampling", "label_smoothing", "max_length")
@@ -33,15 +35,16 @@ _TRAINING_ONLY = ("dropout", "word_dropout", "scheduled_sampling", "label_smooth
 
 @dataclass(frozen=True)
 class Captions:
-    """Photos as the model takes them, the words of their captions, and the row of each caption's photo."""
+    """Photos as the model takes them, the words of their captions, and the number of each caption's photo."""
 
-    photos: VectorsAndCells
+    photos: VectorsAndCells  # `views` rows of each photo
     words: list[tuple[str, ...]]
     photo_of_caption: NDArray[np.int64]
+    views: int = 1
 
     def by_photo(self) -> list[list[tuple[str, ...]]]:
         """The captions of each photo."""
-        found: list[list[tuple[str, ...]]] = [[] for _ in self.photos.vectors]
+        found: list[list[tuple[str, ...]]] = [[] for _ in range(len(self.photos.vectors) // self.views)]
         for words, photo in zip(self.words, self.photo_of_caption.tolist(), strict=True):
             found[photo].append(words)
         return found
@@ -57,14 +60,16 @@ class CaptionData(TrainingData):
 
 
 def prepare_data(run: Run) -> CaptionData:
-    """Read the features of photos, and the words of their captions."""
+    """Read the features of photos, or of views of them, and the words of their captions."""
     data = run.settings[CaptionDataSettings]
     grid = data.feature_grid if run.settings[MRNNSettings].attention else 0
     train, dev = run.read_photos(data.feature_source)
     known = run.prepared if isinstance(run.prepared, CaptionData) else None
-    captions = known.captions if known else _read_captions(train, grid, run.on_progress)
+    captions = known.captions if known else _read_captions(train, grid, run.on_progress, with_photos=not data.views)
     if captions is None:
         raise DatasetError(f"{run.dataset.path}: no photo of split {run.train_split!r} has a caption to train on")
+    if data.views and not known:
+        captions = _read_views(run, train, captions, grid)
     dev_captions = _read_captions(dev, grid, run.on_progress) if dev else None
     return CaptionData(
         train,
@@ -77,12 +82,38 @@ def prepare_data(run: Run) -> CaptionData:
     )
 
 
-def _read_captions(features: PhotoFeatures, grid: int, on_progress: OnProgress) -> Captions | None:
+def _read_captions(
+    features: PhotoFeatures, grid: int, on_progress: OnProgress, *, with_photos: bool = True
+) -> Captions | None:
     if not len(features.photos.sentence_rows()[0]):
         return None
     gold = sentences_of(features.photos)
     words = [tuple(words_in(text)) for text in gold.texts]
-    return Captions(model_inputs(features, grid, on_progress), words, np.array(gold.photo_of_sentence))
+    photos = model_inputs(features, grid, on_progress) if with_photos else VectorsAndCells(features.vectors())
+    return Captions(photos, words, np.array(gold.photo_of_sentence))
+
+
+def _read_views(run: Run, features: PhotoFeatures, captions: Captions, grid: int) -> Captions:
+    """Captions with views of their photos, which are encoded now."""
+    folder, views = run.dataset.images, run.settings[CaptionDataSettings].views
+    if folder is None:
+        raise DatasetError(f"views={views}: {run.dataset.path} has no photos to encode")
+    encoder, generator = encoder_of(features, grid).open(str(run.device)), np.random.default_rng(run.training.seed)
+    paths = [folder / str(photo.file) for photo in features.photos]
+    chosen = [
+        random_views(views, generator, mirror=not any(SIDES & set(words) for words in texts))
+        for texts in captions.by_photo()
+    ]
+    rows = views * len(paths)
+    vectors = np.empty((rows, captions.photos.vectors.shape[1]), np.float32)
+    # In half precision, as in the store, because the cells of all views are in memory together.
+    cells = np.empty((rows, grid**2, encoder.channels), np.float16) if grid else None
+    encoded = track(encode_views(encoder, paths, chosen), "encoding views of photos", len(paths), run.on_progress)
+    for row, view in enumerate(view for photo in encoded for view in photo):
+        vectors[row] = view.photo_vector(features.photo_vector)
+        if cells is not None:
+            cells[row] = pool_cells(view.cells, grid)
+    return replace(captions, photos=VectorsAndCells(vectors, cells), views=views)
 
 
 def build(run: Run, data: CaptionData) -> CaptionPipeline:
@@ -130,21 +161,31 @@ def objective(run: Run, pipeline: CaptionPipeline, data: CaptionData) -> Stage:
     cells = None if photos.cells is None else torch.from_numpy(photos.cells).to(run.device)
     ids, lengths = word_tensors(data.captions.words, model.vocabulary)
     photo_of_caption = torch.from_numpy(data.captions.photo_of_caption)
-    likelihood = LikelihoodObjective(vectors, photo_of_caption, ids, lengths, cells)
+    likelihood = LikelihoodObjective(vectors, photo_of_caption, ids, lengths, cells, data.captions.views)
     if settings.objective == "likelihood":
         return Stage(model.network, CaptionSampler(lengths, run.training.batch_size), likelihood)
-    reward = CiderReward(data.captions.by_photo(), model.vocabulary, repetition_penalty=settings.repetition_penalty)
     rewarded = RewardObjective(
         vectors,
-        reward,
+        _reward(data.captions.by_photo(), model, settings),
         settings.reward_samples,
         model.settings.max_length,
         cells,
         likelihood if settings.likelihood_weight else None,
         settings.likelihood_weight,
+        data.captions.views,
     )
     sampler = PhotoSampler(np.unique(data.captions.photo_of_caption), run.training.batch_size)
     return Stage(model.network, sampler, rewarded)
+
+
+def _reward(references: list[list[tuple[str, ...]]], model: MRNN, settings: CaptionDataSettings) -> Reward:
+    """CIDEr-D, less the penalties."""
+    cider_d = CiderReward(references, model.vocabulary, repetition_penalty=settings.repetition_penalty)
+    penalty = settings.wrong_word_penalty
+    if not penalty:
+        return cider_d
+    wrong = WrongWordPenalty(references, model.vocabulary)
+    return lambda words, photos: cider_d(words, photos) - penalty * wrong(words, photos)
 
 
 def evaluate(run: Run, pipeline: CaptionPipeline, data: CaptionData) -> DevScores:
