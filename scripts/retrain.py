@@ -130,12 +130,12 @@ def stages_of_m_rnn(paths: Paths) -> list[Stage]:
     words, model = paths.out / "words", paths.out / "model"
     splits = [part for split in dev_splits(paths.data) for part in ("--split", split)]
     calibrate: Command = ["-m", "deixis", "calibrate", paths.data, *paths.also, *splits, "--captions", model]
-    rewarded = []
-    for seed, penalty in enumerate(CAPTION_PENALTIES, start=1):
-        name, own = f"run-{seed}", (f"init_from={words}", f"wrong_word_penalty={penalty}", f"seed={seed}")
-        more = [part for setting in own for part in ("--set", setting)]
-        rewarded.append(train_stage(name, paths, "m-rnn", "deixis/captioner-cider", paths.out / name, *more))
-    runs = [stage.run for stage in rewarded if stage.run]
+    runs, rewarded = [], []
+    for number, penalty in enumerate(CAPTION_PENALTIES, start=1):
+        run = paths.out / f"run-{number}"
+        changes = (f"init_from={words}", f"wrong_word_penalty={penalty}", f"seed={number}")
+        runs.append(run)
+        rewarded.append(train_stage(run.name, paths, "m-rnn", "deixis/captioner-cider", run, *changes))
     return [
         train_stage("words", paths, "m-rnn", "deixis/captioner", words),
         *rewarded,
@@ -180,7 +180,7 @@ def script(name: str) -> Path:
     return SCRIPTS / f"{name}.py"
 
 
-def train_stage(name: str, paths: Paths, model: str, settings: str, run: Path, *more: str) -> Stage:
+def train_stage(name: str, paths: Paths, model: str, settings: str, run: Path, *changes: str) -> Stage:
     command: Command = [
         "-m",
         "deixis",
@@ -192,9 +192,13 @@ def train_stage(name: str, paths: Paths, model: str, settings: str, run: Path, *
         settings,
         "--out",
         run,
-        *more,
+        *set_options(changes),
     ]
     return Stage(name, command, run=run)
+
+
+def set_options(settings: Sequence[str]) -> list[str]:
+    return [part for setting in settings for part in ("--set", setting)]
 
 
 def run_all(stages: Sequence[Stage], out: Path, settings: Sequence[str]) -> None:
@@ -225,7 +229,7 @@ def options(stage: Stage, settings: Sequence[str]) -> list[str]:
     if stage.set_as == "flags":
         return [part for setting in settings for part in f"--{setting}".split("=", 1)]
     resume = ["--resume"] if stage.run is not None and stage.run.exists() else []
-    return [part for setting in settings for part in ("--set", setting)] + resume
+    return set_options(settings) + resume
 
 
 def main() -> None:

@@ -38,8 +38,7 @@ class PeopleCaptions:
     def __init__(self, captions: Iterable[str]) -> None:
         known = {word for caption in captions for word in words(caption)}
         self._meanings = frozenset(meaning for word in known for meaning in _meanings(word))
-        types_of = EntityTypes.shipped().types_of
-        self._anybody = any("people" in types_of([word]) for word in known if word.isalpha())
+        self._anybody = any(map(_names_people, known))
 
     def have(self, word: str) -> bool:
         """Whether a caption has the word or a synonym."""
@@ -79,10 +78,14 @@ class WordMatcher:
     def _matches(self, word: str) -> set[int]:
         if word not in self._matches_of:
             found = set().union(*(self._with_meaning.get(meaning, ()) for meaning in _meanings(word)))
-            if word.isalpha() and "people" in EntityTypes.shipped().types_of([word]):
+            if _names_people(word):
                 found |= self._anybody
             self._matches_of[word] = found
         return self._matches_of[word]
+
+
+def _names_people(word: str) -> bool:
+    return word.isalpha() and "people" in EntityTypes.shipped().types_of([word])
 
 
 def _meanings(word: str) -> set[object]:
