@@ -1,6 +1,6 @@
 """Make the banks of the hubness correction of a model that embeds photos and sentences, and write them into its folder.
 
-python scripts/fit_hubness.py DATA… [--split train] [--model two-branch] [--size 2000] [--seed 0]
+python scripts/fit_hubness.py DATA… [--split train] [--model two-branch] [--size 1200] [--seed 0]
 
 Each DATA is a data set directory with captions; give those that the model was trained on. The banks hold the vectors of
 random photos, the same number of each data set, and of one random caption of each. two-branch-fast shares the banks of
@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("data", type=Path, nargs="+")
     parser.add_argument("--split", default="train", metavar="NAME")
     parser.add_argument("--model", default="two-branch", help="two-branch, or the directory of a model")
-    parser.add_argument("--size", type=int, default=2000, metavar="N", help="photos and captions of the banks")
+    parser.add_argument("--size", type=int, default=1200, metavar="N", help="photos and captions of the banks")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     try:

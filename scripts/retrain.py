@@ -30,8 +30,8 @@ from deixis.errors import DeixisError
 
 SCRIPTS = Path(__file__).parent
 FINISHED = "finished.json"
-CAPTION_PENALTIES = (0.1, 0.2, 0.4)
-"""For words that nobody says about the photo."""
+CAPTIONERS = 3
+"""Captioners that begin with the same weights and are averaged."""
 Command = list[str | Path]
 
 
@@ -126,14 +126,14 @@ def stages_of_grounder(paths: Paths) -> list[Stage]:
 
 
 def stages_of_m_rnn(paths: Paths) -> list[Stage]:
-    """Likelihood training; from that, self-critical training with three penalties; their mean, and its confidence."""
+    """Likelihood training; from that, self-critical training with three seeds; their mean, and its confidence."""
     words, model = paths.out / "words", paths.out / "model"
     splits = [part for split in dev_splits(paths.data) for part in ("--split", split)]
     calibrate: Command = ["-m", "deixis", "calibrate", paths.data, *paths.also, *splits, "--captions", model]
     runs, rewarded = [], []
-    for number, penalty in enumerate(CAPTION_PENALTIES, start=1):
+    for number in range(1, CAPTIONERS + 1):
         run = paths.out / f"run-{number}"
-        changes = (f"init_from={words}", f"wrong_word_penalty={penalty}", f"seed={number}")
+        changes = (f"init_from={words}", f"seed={number}")
         runs.append(run)
         rewarded.append(train_stage(run.name, paths, "m-rnn", "deixis/captioner-cider", run, *changes))
     return [

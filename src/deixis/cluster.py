@@ -44,7 +44,7 @@ from deixis.vision.feature_store.updates import (
 from deixis.vision.proposals import open_proposer
 
 if TYPE_CHECKING:
-    from deixis.models.consensus.consensus import Similarity
+    from deixis.models.pipeline import Rerank
 
 PART = 64
 """Photos per task: a multiple of every batch size, so that batches are the same as in one process."""
@@ -305,7 +305,7 @@ class CaptionJob:
     fingerprint: str  # of the model on this machine
     decoding: Decoding
     start: str = ""  # words that captions begin with
-    rerank: Similarity | None = None
+    rerank: Rerank = "none"
     neighbours: Path | None = None  # directory of the photos to rerank by
 
     @classmethod
@@ -314,7 +314,7 @@ class CaptionJob:
         model: str,
         decoding: Decoding,
         start: str = "",
-        rerank: Similarity | None = None,
+        rerank: Rerank = "none",
         neighbours: Path | None = None,
     ) -> CaptionJob:
         return cls(model, fingerprint_artifact(model_folder(model)), decoding, start, rerank, neighbours)
@@ -322,8 +322,8 @@ class CaptionJob:
     def load(self) -> Callable[[Sequence[Path]], Iterator[CaptionedPhoto]]:
         check_same(f"the model {self.model}", self.fingerprint, fingerprint_artifact(model_folder(self.model)))
         pipeline = load_captioner(self.model)
-        reranker = pipeline.reranker(self.rerank, self.neighbours) if self.rerank else None
-        return lambda paths: pipeline.caption_files(paths, self.decoding, self.start, ranker=reranker)
+        ranker = pipeline.ranker(self.rerank, self.neighbours)
+        return lambda paths: pipeline.caption_files(paths, self.decoding, self.start, ranker=ranker)
 
 
 def caption_photos(

@@ -44,7 +44,7 @@ _PACKET = """<x:xmpmeta xmlns:x="adobe:ns:meta/" {toolkit}{version}">
 </x:xmpmeta>
 """
 
-Rerank = Literal["none", "bleu", "cider"]
+Rerank = Literal["none", "match", "bleu", "cider"]
 
 
 def caption(
@@ -58,13 +58,14 @@ def caption(
         str, typer.Option(metavar="NAME|DIR", help="Caption model: a name from deixis models, or a directory.")
     ] = "m-rnn",
     beam: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Beam width (default: 5, or 10 with --rerank).")
+        int | None, typer.Option(metavar="N", min=1, help="Beam width (default: 5, or 10 with --rerank bleu or cider).")
     ] = None,
     rerank: Annotated[
         Rerank | None,
         typer.Option(
-            help="Rerank captions by their similarity to captions of similar training photos (default: none, or "
-            "cider for a model of deixis train consensus)."
+            help="Rank captions by how well they match the photo (match), by their similarity to captions of similar "
+            "training photos (bleu, cider) or by probability (none). Default: match for m-rnn, cider for a model of "
+            "deixis train consensus, else none."
         ),
     ] = None,
     neighbours: Annotated[
@@ -76,7 +77,11 @@ def caption(
     top: Annotated[int, typer.Option(metavar="N", min=1, help="Number of captions per photo.")] = 1,
     length_power: Annotated[
         float,
-        typer.Option(metavar="N", min=0, help="Rank captions by log-probability / length^N; 0 favours short ones."),
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="Rank captions by log-probability / length^N, unless --rerank is given; 0 favours short ones.",
+        ),
     ] = 0.0,
     start: Annotated[str, typer.Option(metavar="WORDS", help="First words of each caption.")] = "",
     sample: Annotated[bool, typer.Option("--sample", help="Sample words instead of beam search.")] = False,
@@ -107,7 +112,7 @@ def caption(
     Captions that the model is not sure of are marked "not sure: perhaps". With --csv, an interrupted run is continued
     by the same command.
     """
-    from deixis.models.m_rnn.captioning import BEAM, RERANK_BEAM, load_captioner
+    from deixis.models.m_rnn.captioning import default_beam, load_captioner
     from deixis.models.m_rnn.decoding import Decoding
 
     if sample and rerank not in (None, "none"):
@@ -122,11 +127,11 @@ def caption(
     if xmp and (remote := next(filter(is_remote, paths), None)):
         raise DeixisError(f"--xmp: writes beside photos on this machine, and {remote} is not")
     pipeline = load_captioner(model)
-    rerank = "none" if sample else rerank or pipeline.default_rerank
-    width = beam or (RERANK_BEAM if rerank != "none" else BEAM)
+    rerank = rerank or ("none" if sample or length_power else pipeline.default_rerank)
+    ranker = pipeline.ranker(rerank, neighbours)
+    width = beam or default_beam(ranker)
     if not sample and top > width:
         raise DeixisError(f"--top {top}: a beam of {width} gives at most {width} captions; --beam N widens it")
-    reranker = None if rerank == "none" else pipeline.reranker(rerank, neighbours)
     if sample:
         decoding = Decoding(
             "sample",
@@ -138,14 +143,14 @@ def caption(
             max_length=pipeline.model.settings.max_length,
         )
     else:
-        decoding = pipeline.beam_search(beam, top, length_power=length_power, rerank=reranker is not None)
+        decoding = pipeline.beam_search(beam, top, length_power=length_power, ranker=ranker)
     pipeline.check_start(start)
-    caption_all: CaptionAll = partial(pipeline.caption_files, decoding=decoding, start=start, ranker=reranker)
+    caption_all: CaptionAll = partial(pipeline.caption_files, decoding=decoding, start=start, ranker=ranker)
 
     def make_job() -> CaptionJob:
         from deixis.cluster import CaptionJob
 
-        return CaptionJob.for_model(model, decoding, start, None if rerank == "none" else rerank, neighbours)
+        return CaptionJob.for_model(model, decoding, start, rerank, neighbours)
 
     # Samples of a photo depend on the photos before it, so an interrupted run with --sample starts again.
     journal = caption_journal(csv, repr(make_job())) if csv and not sample else nullcontext()

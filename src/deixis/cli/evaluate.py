@@ -225,15 +225,21 @@ def captions(
     ] = None,
     split: Split = None,
     beam: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="With --model: beam width (default: 5, or 10 with --rerank).")
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="With --model: beam width (default: 5, or 10 with --rerank bleu or cider)."
+        ),
     ] = None,
     length_power: Annotated[
         float, typer.Option(min=0, metavar="P", help="With --model: rank captions by log-probability / length^P.")
     ] = 0.0,
     rerank: Annotated[
-        Literal["none", "bleu", "cider", "bleu-oracle", "cider-oracle"],
-        typer.Option(help="With --model: rerank captions by those of similar photos, or of the photo itself (oracle)."),
-    ] = "none",
+        Literal["none", "match", "bleu", "cider", "bleu-oracle", "cider-oracle"] | None,
+        typer.Option(
+            help="With --model: rank captions by how well they match the photo, by those of similar photos, or of the "
+            "photo itself (oracle). Default: as deixis caption does, or none with --length-power."
+        ),
+    ] = None,
     neighbours: Annotated[
         Path | None,
         typer.Option(

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 Name = str | PathLike[str]
 Task = Literal["retrieval", "sentences", "regions", "grounding", "captions"]
-Reranking = Literal["none", "bleu", "cider", "bleu-oracle", "cider-oracle"]
+Reranking = Literal["none", "match", "bleu", "cider", "bleu-oracle", "cider-oracle"]
 
 _PAIRS_AT_ONCE = 1 << 22
 """Pairs of phrase and region that are scored between two reports of progress."""
@@ -499,7 +499,7 @@ def evaluate_captions(
     train_split: str | None = None,
     beam: int | None = None,
     length_power: float = 0.0,
-    rerank: Reranking = "none",
+    rerank: Reranking | None = None,
     neighbours: Name | None = None,
     page: Name | None = None,
     photo_score: bool = False,
@@ -507,12 +507,13 @@ def evaluate_captions(
     """Captions: BLEU, CIDEr, ROUGE-L, METEOR, novelty and diversity; for a model also perplexity.
 
     Captions of `train_split` are not novel. The other options say how a model writes captions; `page` is an HTML file
-    that shows them. `photo_score` also scores captions by their photos, without and with the references.
+    that shows them. By default captions are ranked as ``deixis caption`` ranks them, or by `length_power` if it is
+    given. `photo_score` also scores captions by their photos, without and with the references.
     """
     from deixis.evaluation.captions import CaptionScores, caption_scores, compare_captions
     from deixis.evaluation.captions.results_file import match_results, read_results
 
-    if not systems[0].is_model and (page or rerank != "none"):
+    if not systems[0].is_model and (page or rerank is not None):
         raise DeixisError(f"{'--page' if page else '--rerank'}: needs a model that writes captions; give --model DIR")
     if page and not Path(page).absolute().parent.is_dir():
         raise DeixisError(f"--page {fspath(page)}: the directory {Path(page).parent} does not exist")
@@ -526,8 +527,9 @@ def evaluate_captions(
         from deixis.models.m_rnn.evaluation import score_captioner
 
         pipeline = cast("CaptionPipeline", system.load("captions"))
-        ranker = _ranker(on, pipeline, rerank, neighbours)
-        decoding = pipeline.beam_search(beam, 1, length_power=length_power, rerank=ranker is not None)
+        ranking = rerank or ("none" if length_power else pipeline.default_rerank)
+        ranker = _ranker(on, pipeline, ranking, neighbours)
+        decoding = pipeline.beam_search(beam, 1, length_power=length_power, ranker=ranker)
         has_page = page is not None and system is systems[0]
         if has_page:  # the page shows the whole beam; the scores are those without a page
             decoding = replace(decoding, top=decoding.beam)
@@ -536,7 +538,7 @@ def evaluate_captions(
         found = score_captioner(pipeline, features, decoding, ranker=ranker, training=training)
         written.append({photo: result.text for photo, result in found.results.items()})
         if has_page:
-            notes.extend(_write_page(Path(cast(Name, page)), on, pipeline, features, found, rerank, neighbours))
+            notes.extend(_write_page(Path(cast(Name, page)), on, pipeline, features, found, ranking, neighbours))
         return found
 
     def score_file(system: System) -> CaptionScores:
@@ -580,11 +582,9 @@ def _photo_statistics(
 def _ranker(on: EvaluationData, pipeline: CaptionPipeline, rerank: Reranking, neighbours: Name | None) -> Ranker | None:
     from deixis.models.consensus.reranking import Oracle
 
-    if rerank == "none":
-        return None
-    similarity: Literal["bleu", "cider"] = "bleu" if rerank.startswith("bleu") else "cider"
-    if rerank == similarity:
-        return pipeline.reranker(similarity, neighbours)
+    if rerank != "bleu-oracle" and rerank != "cider-oracle":
+        return pipeline.ranker(rerank, neighbours)
+    similarity: Literal["bleu", "cider"] = "bleu" if rerank == "bleu-oracle" else "cider"
     return Oracle([[caption.text for caption in photo.sentences] for photo in on.photos], similarity)
 
 

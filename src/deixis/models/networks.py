@@ -131,24 +131,26 @@ class TransformerBlock(nn.TransformerEncoderLayer):
 
     HEAD_DIM = 64
 
-    def __init__(self, size: int, dropout: float) -> None:
+    def __init__(self, size: int, dropout: float, expansion: int = 4) -> None:
         heads = next(count for count in range(max(1, size // self.HEAD_DIM), 0, -1) if size % count == 0)
-        super().__init__(size, heads, 4 * size, dropout, activation="gelu", batch_first=True, norm_first=True)
+        inner = expansion * size
+        super().__init__(size, heads, inner, dropout, activation="gelu", batch_first=True, norm_first=True)
 
-    def forward(self, rows: Tensor, mask: Tensor) -> Tensor:  # type: ignore[override] # fewer arguments
-        """Transform rows (b, n, size), of which those in `mask` (b, n) are attended to."""
+    def forward(self, rows: Tensor, mask: Tensor | None = None) -> Tensor:  # type: ignore[override] # fewer arguments
+        """Transform rows (b, n, size), of which those in `mask` (b, n) are attended to; without it, all."""
         rows = rows + self.dropout1(self._attend(self.norm1(rows), mask))
         inner = self.dropout(functional.gelu(self.linear1(self.norm2(rows))))
         outer: Tensor = rows + self.dropout2(self.linear2(inner))
         return outer
 
-    def _attend(self, rows: Tensor, mask: Tensor) -> Tensor:
+    def _attend(self, rows: Tensor, mask: Tensor | None) -> Tensor:
         layer = self.self_attn
         projected = functional.linear(rows, layer.in_proj_weight, layer.in_proj_bias)
         heads = projected.view(*rows.shape[:2], 3, layer.num_heads, layer.head_dim)
         query, key, value = heads.permute(2, 0, 3, 1, 4).unbind(0)
         dropout = layer.dropout if self.training else 0.0
-        joined = functional.scaled_dot_product_attention(query, key, value, mask[:, None, None, :], dropout)
+        attended_to = None if mask is None else mask[:, None, None, :]
+        joined = functional.scaled_dot_product_attention(query, key, value, attended_to, dropout)
         attended: Tensor = layer.out_proj(joined.transpose(1, 2).flatten(2))
         return attended
 

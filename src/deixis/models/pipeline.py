@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from deixis.models.photo_features import PhotoFeatures
     from deixis.vision.encoder import ImageEncoder
 
-Rerank = Literal["none", "bleu", "cider"]
+Rerank = Literal["none", "match", "bleu", "cider"]
 
 CAPABILITIES = {
     "encode_images": "encode photos",

@@ -106,7 +106,7 @@ class InferenceService:
         steps: list[Callable[[], object]] = [
             self._load_grounder,
             lambda: self._load_grounder().image_encoder,
-            self._load_captioner,
+            lambda: self._load_captioner().ranker(),
             self._load_describer,
             lambda: self._load_describer().bank_vectors,
         ]
@@ -157,4 +157,7 @@ class InferenceService:
     def _captioner(self) -> CaptionPipeline:
         from deixis.models.m_rnn.captioning import load_captioner
 
-        return load_captioner()
+        captioner = load_captioner()
+        if self._given_grounder is not None:
+            captioner.photo_model = self._given_grounder.photo_model
+        return captioner

@@ -100,10 +100,11 @@ def test_deixis_caption_reranks(captioner_folder: Path) -> None:
 
 def test_the_default_beam_is_wider_for_reranking(captioner: CaptionPipeline) -> None:
     assert (captioner.beam_search(None, 1).beam, captioner.beam_search(None, 1).top) == (5, 1)
-    reranked = captioner.beam_search(None, 2, rerank=True)
+    reranker = captioner.reranker("bleu")
+    reranked = captioner.beam_search(None, 2, ranker=reranker)
     assert (reranked.beam, reranked.top) == (10, 10)
     with pytest.raises(DeixisError, match="top=4"):
-        captioner.beam_search(3, 4, rerank=True)
+        captioner.beam_search(3, 4, ranker=reranker)
 
 
 def test_neighbours_are_found_beside_the_model_and_missing_ones_name_the_command(

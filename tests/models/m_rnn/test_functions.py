@@ -22,12 +22,15 @@ GATED = MRNNSettings(**{**SIZES, "hidden_size": 5}, recurrent_cell="lstm", dropo
 KINDS = {name: replace(settings, **SIZES) for name, settings in PAPER_NETWORKS.items()} | {
     "lstm": replace(GATED, attention=True),
     "lstm-both": replace(GATED, attention=True, attention_heads=2, attention_dim=6, image_input="both"),
+    "lstm-layers": replace(
+        GATED, attention=True, attention_heads=2, attention_dim=6, second_attention=True, cell_layers=1, cell_dim=4
+    ),
     "lstm-not-standardized": replace(GATED, attention=True, standardize_images=False),
     "lstm-first": replace(GATED, image_input="recurrent", multimodal_word_input="first"),
     "gru": replace(GATED, recurrent_cell="gru"),
     "gru-both": replace(GATED, recurrent_cell="gru", image_input="both", single_embedding=True, tie_word_weights=True),
 }
-EXPORTED = ["papers/m-rnn", "papers/rnn-base", "lstm-both", "lstm-first", "gru-both"]
+EXPORTED = ["papers/m-rnn", "papers/rnn-base", "lstm-both", "lstm-layers", "lstm-first", "gru-both"]
 PHOTO, KNOWN, CELL = 5, 7, 3
 PHOTOS, WIDTH, CELLS = 3, 2, 4
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import erf
 
 import numpy as np
 import pytest
@@ -27,6 +28,8 @@ EXTENSIONS = {
     "captioner": MRNNSettings(
         **SMALL, recurrent_cell="lstm", single_embedding=True, tie_word_weights=True, image_input="both", attention=True
     ),
+    "second-attention": MRNNSettings(**SMALL, attention=True, second_attention=True),
+    "cell-layers": MRNNSettings(**SMALL, attention=True, second_attention=True, cell_layers=2, cell_dim=4),
     "not-standardized": MRNNSettings(**SMALL, standardize_images=False),
 }
 
@@ -70,6 +73,13 @@ def probabilities(network: MRNNNetwork, photo: np.ndarray, cells: np.ndarray, wo
     if s.standardize_images:
         photo = (photo - weight["photo_mean"]) / weight["photo_scale"]
         cells = (cells - weight["cell_mean"]) / weight["cell_scale"] if s.attention else cells
+    if s.cell_layers:
+        cells = cells @ weight["cells.project.weight"].T + weight["cells.project.bias"]
+        for layer in range(s.cell_layers):
+            cells = transformed(
+                {name.removeprefix(f"cells.layers.{layer}."): part for name, part in weight.items()}, cells
+            )
+        cells = normalized(cells, weight["cells.norm.weight"], weight["cells.norm.bias"])
     r = c = np.zeros(s.hidden_size)
     found = []
     for word in [network.start, *words]:
@@ -91,8 +101,10 @@ def probabilities(network: MRNNNetwork, photo: np.ndarray, cells: np.ndarray, wo
         if s.image_input in ("multimodal", "both", "both-shared"):
             m = m + weight["from_photo.weight"] @ photo
         if s.attention:
-            m = m + weight["attention.from_values.weight"] @ attended(weight, r, cells, s.attention_heads)
+            m = m + attended(weight, "attention", r, cells, s.attention_heads)
         m = 1.7159 * np.tanh(2 / 3 * m)
+        if s.second_attention:
+            m = 1.7159 * np.tanh(2 / 3 * (m + attended(weight, "second_attention", m, cells, s.attention_heads)))
         if s.tie_word_weights:
             mapped = weight["to_embedding.weight"] @ m
             if s.tied_projection == "relu":
@@ -104,16 +116,38 @@ def probabilities(network: MRNNNetwork, photo: np.ndarray, cells: np.ndarray, wo
     return found
 
 
-def attended(weight: dict[str, np.ndarray], r: np.ndarray, cells: np.ndarray, heads: int) -> np.ndarray:
-    query = weight["attention.to_query.weight"] @ r
-    keys = [weight["attention.to_key.weight"] @ cell for cell in cells]
-    values = [weight["attention.to_value.weight"] @ cell for cell in cells]
+def attended(weight: dict[str, np.ndarray], name: str, asking: np.ndarray, cells: np.ndarray, heads: int) -> np.ndarray:
+    query = weight[f"{name}.to_query.weight"] @ asking
+    keys = [weight["cells.to_key.weight"] @ cell for cell in cells]
+    values = [weight["cells.to_value.weight"] @ cell for cell in cells]
     found, size = [], len(query) // heads
     for head in range(heads):
         part = slice(head * size, (head + 1) * size)
         shares = softmax(np.array([key[part] @ query[part] for key in keys]) / np.sqrt(size))
         found.append(sum(share * value[part] for share, value in zip(shares, values, strict=True)))
-    return np.concatenate(found)
+    return weight[f"{name}.from_values.weight"] @ np.concatenate(found)
+
+
+def transformed(weight: dict[str, np.ndarray], cells: np.ndarray) -> np.ndarray:
+    """Cells after a transformer layer with one head."""
+    size = cells.shape[1]
+    rows = normalized(cells, weight["norm1.weight"], weight["norm1.bias"])
+    projected = [weight["self_attn.in_proj_weight"] @ row + weight["self_attn.in_proj_bias"] for row in rows]
+    queries, keys, values = (np.stack(part) for part in zip(*(np.split(row, 3) for row in projected), strict=True))
+    for index, query in enumerate(queries):
+        seen = softmax(np.array([query @ key for key in keys]) / np.sqrt(size)) @ values
+        cells[index] = cells[index] + weight["self_attn.out_proj.weight"] @ seen + weight["self_attn.out_proj.bias"]
+    found = []
+    for cell in cells:
+        inner = weight["linear1.weight"] @ normalized(cell, weight["norm2.weight"], weight["norm2.bias"])
+        inner = inner + weight["linear1.bias"]
+        inner = np.array([x * (1 + erf(x / np.sqrt(2))) / 2 for x in inner])
+        found.append(cell + weight["linear2.weight"] @ inner + weight["linear2.bias"])
+    return np.stack(found)
+
+
+def normalized(x: np.ndarray, scale: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * scale + shift
 
 
 def lstm(weight: dict[str, np.ndarray], x: np.ndarray, h: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

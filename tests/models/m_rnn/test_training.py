@@ -16,6 +16,7 @@ from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.records import Caption
 from deixis.errors import DatasetError, DeixisError
 from deixis.models.m_rnn.captioning import load_captioner
+from deixis.models.m_rnn.match_ranking import MatchRanking
 from deixis.models.m_rnn.model import MRNN
 from deixis.models.m_rnn.spec import CaptionDataSettings
 from deixis.models.provenance import EncoderInfo
@@ -198,6 +199,33 @@ def test_wrong_words_lower_the_reward(train_captioner: Train, data: CaptionDataS
         rewards.append(json.loads(log.splitlines()[0])["terms"]["reward"])
     free, penalized = rewards  # of the same sentences: both begin with the same model
     assert penalized < free - 0.1
+
+
+def test_training_photos_of_a_repeated_split_are_drawn_twice(
+    train_captioner: Train, data: CaptionDataSettings, dataset: Dataset
+) -> None:
+    training = replace(BRIEF, epochs=1, batch_size=1, log_every=1)
+    first = train_captioner("likelihood", training=replace(BRIEF, epochs=1))
+    photos = len(dataset.split("train"))
+    for split, steps in (("", photos), ("train", 2 * photos), ("dev", photos)):
+        on = replace(data, objective="cider", init_from=str(first.outcome.model), repeated_split=split)
+        found = train_captioner(f"repeated-{split}", data=on, training=training)
+        lines = map(json.loads, (found.outcome.model.parent / "log.jsonl").read_text().splitlines())
+        assert sum("terms" in line for line in lines) == steps
+    with pytest.raises(DatasetError, match="absent"):
+        train_captioner("absent", data=replace(on, repeated_split="absent"), training=training)
+
+
+def test_a_matching_model_is_saved_as_the_ranking_of_captions(
+    train_captioner: Train, data: CaptionDataSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on = replace(data, match_model="two-branch", match_weight=0.5)
+    with pytest.raises(DeixisError, match="match_model="):  # two-branch has other features
+        train_captioner("refused", data=on)
+    monkeypatch.setattr(MatchRanking, "open", lambda *_: None)
+    pipeline = load_captioner(train_captioner("ranked", data=on).outcome.model)
+    assert pipeline.ranking is not None
+    assert (pipeline.ranking.model, pipeline.ranking.weight) == ("two-branch", 0.5)
 
 
 def test_training_starts_only_from_the_same_network(

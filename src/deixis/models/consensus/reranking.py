@@ -141,6 +141,8 @@ def neighbour_vectors(model: MRNN, vectors: NDArray[np.floating], feature: Neigh
 class Reranker:
     """Scores generated sentences by the captions of similar training photos."""
 
+    is_consensus = True
+
     neighbours: Neighbours
     model: MRNN
     settings: RerankSettings
@@ -165,6 +167,8 @@ class Reranker:
 @dataclass(frozen=True)
 class Oracle:
     """Scores generated sentences by the photos' own captions: the upper bound of reranking."""
+
+    is_consensus = True
 
     references: Sequence[Sequence[str]]
     similarity: Similarity
@@ -217,13 +221,17 @@ class ConsensusPipeline(CaptionPipeline):
     """A captioner with training photos, by whose captions its own are reranked by default."""
 
     KIND = "consensus"
-    default_rerank: Rerank = "cider"
 
     def __init__(self, captioner: CaptionPipeline, neighbours: Neighbours, *, card: str = "") -> None:
         super().__init__(captioner.model, captioner.provenance, card=card)
         self.neighbours = neighbours
         self.confidence = captioner.confidence
+        self.ranking = captioner.ranking
         self.name = self.KIND
+
+    @property
+    def default_rerank(self) -> Rerank:
+        return "cider"
 
     @property
     def kind(self) -> str:

@@ -18,10 +18,11 @@ from deixis.errors import PhotoError
 from deixis.models.arguments import PhotoLike, check_count, open_image
 from deixis.models.m_rnn.confidence import Confidence, choose_captions, is_grammatical
 from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence, encode_start
+from deixis.models.m_rnn.match_ranking import MatchRanker, MatchRanking
 from deixis.models.m_rnn.model import MRNN, Photos, VectorsAndCells
 from deixis.models.pipeline import Pipeline, Rerank, load
 from deixis.runtime.devices import choose_device
-from deixis.storage.artifacts import Artifact
+from deixis.storage.artifacts import Artifact, Storable
 from deixis.storage.progress import OnProgress, no_progress, track
 from deixis.tokens import words as words_in
 from deixis.vision.extraction import BATCH, encode_full_size, encode_photos
@@ -31,15 +32,19 @@ if TYPE_CHECKING:
     from deixis.evaluation.items import Regions
     from deixis.models.consensus.consensus import Similarity
     from deixis.models.consensus.reranking import Reranker
+    from deixis.models.grounding import EmbeddingPipeline
     from deixis.models.photo_features import PhotoFeatures
 
 DEFAULT_CAPTIONER = "m-rnn"
 
 BEAM, RERANK_BEAM = 5, 10
-"""Default beam widths: the paper found these best for direct output and for reranking (section 8)."""
+"""Default beam widths: the paper found these best for direct output and for consensus reranking (section 8)."""
 
 CONFIDENCE = "confidence"
 """Part of a saved model that holds the calibration of its captions."""
+
+RANKING = "ranking"
+"""Part of a saved model that says how its captions are ranked."""
 
 _PHOTOS_PER_BLOCK = 64
 _SCORED_PER_BLOCK = 128
@@ -108,7 +113,12 @@ class CaptionResult:
 
 
 class Ranker(Protocol):
-    """Scores generated sentences to order them: a `Reranker`, or an `Oracle`."""
+    """Scores generated sentences to order them: a `MatchRanker`, a `Reranker`, or an `Oracle`."""
+
+    @property
+    def is_consensus(self) -> bool:
+        """Whether the scores are consensus scores (section 8), which are kept with the captions."""
+        ...
 
     def scores(self, photos: Photos, sentences: Sequence[Sequence[GeneratedSentence]]) -> Sequence[NDArray[np.float64]]:
         """For each photo a score for each of its sentences; higher is better."""
@@ -120,9 +130,16 @@ class CaptionPipeline(Pipeline):
 
     model: MRNN
     capabilities = frozenset({"caption"})
-    default_rerank: Rerank = "none"
     confidence: Confidence | None = None
     """Calibration of the captions; ``deixis calibrate --captions`` fits it."""
+    ranking: MatchRanking | None = None
+    """How captions are ranked by default; by their probability if None."""
+    photo_model: EmbeddingPipeline | None = None
+    """A matching model that is already open, so that this model need not open another one to rank captions."""
+
+    @property
+    def default_rerank(self) -> Rerank:
+        return "match" if self.ranking else "none"
 
     @property
     def tasks(self) -> frozenset[str]:
@@ -137,10 +154,22 @@ class CaptionPipeline(Pipeline):
     def _caption(
         self, photos: Sequence[PhotoLike], *, beam: int | None, top: int, start: str, rerank: Rerank | None
     ) -> list[CaptionResult]:
-        rerank = self.default_rerank if rerank is None else rerank
-        ranker = None if rerank == "none" else self.reranker(rerank)
-        decoding = self.beam_search(beam, top, rerank=ranker is not None)
+        ranker = self.ranker(rerank)
+        decoding = self.beam_search(beam, top, ranker=ranker)
         return [result.first(top) for result in self.caption_photos(photos, decoding, start, ranker=ranker)]
+
+    def ranker(
+        self, rerank: Rerank | None = None, neighbours: str | PathLike[str] | None = None
+    ) -> MatchRanker | Reranker | None:
+        """What orders captions; None for their probability. By default, that of the model."""
+        rerank = self.default_rerank if rerank is None else rerank
+        if rerank == "none":
+            return None
+        return self._match_ranker if rerank == "match" else self.reranker(rerank, neighbours)
+
+    @cached_property
+    def _match_ranker(self) -> MatchRanker:
+        return (self.ranking or MatchRanking()).open(self.encoder, self.photo_model)
 
     def reranker(self, rerank: Similarity, neighbours: str | PathLike[str] | None = None) -> Reranker:
         """The reranker by captions of similar training photos.
@@ -162,10 +191,12 @@ class CaptionPipeline(Pipeline):
     def _rerankers(self) -> dict[tuple[str, str | PathLike[str] | None], Reranker]:
         return {}
 
-    def beam_search(self, beam: int | None, top: int, *, length_power: float = 0.0, rerank: bool = False) -> Decoding:
-        """Beam search for `top` captions; with reranking the whole beam is kept."""
-        width = (RERANK_BEAM if rerank else BEAM) if beam is None else check_count(beam, "beam")
-        count = max(width, check_count(top, "top")) if rerank else check_count(top, "top")
+    def beam_search(
+        self, beam: int | None, top: int, *, length_power: float = 0.0, ranker: Ranker | None = None
+    ) -> Decoding:
+        """Beam search for `top` captions; with a ranker the whole beam is kept."""
+        width = default_beam(ranker) if beam is None else check_count(beam, "beam")
+        count = max(width, check_count(top, "top")) if ranker else check_count(top, "top")
         return Decoding(beam=width, top=count, length_power=length_power, max_length=self.model.settings.max_length)
 
     def caption_photos(
@@ -267,7 +298,8 @@ class CaptionPipeline(Pipeline):
 
     def to_artifact(self, *, half: bool = False) -> Artifact:
         own = super().to_artifact(half=half)
-        parts = {CONFIDENCE: self.confidence.to_artifact()} if self.confidence else {}
+        own_parts: dict[str, Storable | None] = {CONFIDENCE: self.confidence, RANKING: self.ranking}
+        parts = {name: part.to_artifact() for name, part in own_parts.items() if part is not None}
         return replace(own, parts=own.parts | parts)
 
     @classmethod
@@ -275,6 +307,8 @@ class CaptionPipeline(Pipeline):
         pipeline = super().from_artifact(artifact)
         if CONFIDENCE in artifact.parts:
             pipeline.confidence = Confidence.from_artifact(artifact.parts[CONFIDENCE])
+        if RANKING in artifact.parts:
+            pipeline.ranking = MatchRanking.from_artifact(artifact.parts[RANKING])
         return pipeline
 
     def _encode(self, photos: Sequence[PhotoLike]) -> list[VectorsAndCells]:
@@ -341,10 +375,21 @@ class CaptionPipeline(Pipeline):
         found = self.model.generate(photos, decoding, start)
         rows = [row for row, each in enumerate(found) if not all(is_grammatical(one, first) for one in each)]
         if rows and decoding.method == "beam":
-            whole = replace(decoding, top=decoding.beam)
-            for row, each in zip(rows, self.model.generate(photos.take(np.array(rows)), whole, start), strict=True):
+            if decoding.top < decoding.beam:
+                whole = replace(decoding, top=decoding.beam)
+                beams = self.model.generate(photos.take(np.array(rows)), whole, start)
+            else:
+                beams = [found[row] for row in rows]
+            for row, each in zip(rows, beams, strict=True):
                 found[row] = sorted(each, key=lambda one: not is_grammatical(one, first))
         return found
+
+    def best_sentences(self, photos: VectorsAndCells) -> list[GeneratedSentence]:
+        """The sentence of each photo that its caption is made of: the first grammatical one, if there is one."""
+        ranker = self.ranker()
+        generated = self.generate_grammatical(photos, self.beam_search(None, 1, ranker=ranker))
+        ranked = rank_captions(photos, generated, ranker)
+        return [next(filter(is_grammatical, each.captions), each.captions[0]) for each in ranked]
 
     def _choose(self, result: CaptionResult, start: Sequence[str]) -> tuple[CaptionResult, list[bool]]:
         """The captions to show, and whether each was changed after it was generated."""
@@ -391,8 +436,13 @@ def rank_captions(
     results = []
     for each, scores in zip(sentences, ranker.scores(photos, sentences), strict=True):
         order = best_first(scores)
-        results.append(CaptionResult(tuple(each[index] for index in order), tuple(scores[order].tolist())))
+        kept = tuple(scores[order].tolist()) if ranker.is_consensus else ()
+        results.append(CaptionResult(tuple(each[index] for index in order), kept))
     return results
+
+
+def default_beam(ranker: Ranker | None) -> int:
+    return RERANK_BEAM if ranker and ranker.is_consensus else BEAM
 
 
 def model_inputs(features: PhotoFeatures, feature_grid: int, on_progress: OnProgress = no_progress) -> VectorsAndCells:

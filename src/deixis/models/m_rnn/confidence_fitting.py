@@ -83,11 +83,11 @@ def read_caption_sources(
     sources = []
     for name, dataset, split in splits:
         found = pipeline.features(dataset, dataset.split(split), on_progress=on_progress)
-        captions = pipeline.generate_grammatical(pipeline.model_inputs(found, on_progress))
+        captions = pipeline.best_sentences(pipeline.model_inputs(found, on_progress))
         pairs = zip(captions, found.photos, strict=True)
         photos = [
-            compare_captions(sentences[0], [caption.text for caption in photo.sentences])
-            for sentences, photo in track(pairs, f"captions of {name}", len(captions), on_progress)
+            compare_captions(sentence, [caption.text for caption in photo.sentences])
+            for sentence, photo in track(pairs, f"captions of {name}", len(captions), on_progress)
             if photo.sentences
         ]
         sources.append(CaptionSource(name, photos))

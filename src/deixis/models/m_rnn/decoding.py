@@ -123,9 +123,14 @@ class GeneratedSentence:
         return " ".join(self.words)
 
     @property
+    def log_probability_per_word(self) -> float:
+        """Counting the end token."""
+        return self.log_probability / (len(self.words) + self.finished)
+
+    @property
     def perplexity(self) -> float:
         """Eq. 5: base 2, counting the end token."""
-        return float(2 ** (-self.log_probability / np.log(2) / (len(self.words) + self.finished)))
+        return float(2 ** (-self.log_probability_per_word / np.log(2)))
 
 
 def take_photos(context: Context, rows: slice | NDArray[Any]) -> Context:

@@ -19,12 +19,16 @@ from torch.nn import functional
 
 from deixis.errors import DeixisError
 from deixis.models.m_rnn.spec import MRNNSettings
+from deixis.models.networks import TransformerBlock
 from deixis.runtime import Array, Function
 
 State = tuple[Tensor, ...]
 """State of the recurrent layer: r, or (h, c) for an LSTM. The first part is the output of the layer."""
 
 TANH_OUTER, TANH_INNER = 1.7159, 2 / 3
+
+_CELL_DROPOUT = 0.1
+"""Dropout within the layers over cells."""
 
 
 def scaled_tanh(x: Tensor) -> Tensor:
@@ -98,31 +102,54 @@ class GatedRecurrence(nn.Module):
         return states, tuple(part[0] for part in (last if isinstance(last, tuple) else (last,)))
 
 
-class CellAttention(nn.Module):
-    """Multi-head dot-product attention of the recurrent state over the cells of a feature map."""
+class CellEncoder(nn.Module):
+    """Keys and values of the cells of a feature map, optionally after transformer layers over all cells of a photo."""
 
-    def __init__(self, state_size: int, cell_size: int, *, size: int, heads: int, output_size: int) -> None:
+    def __init__(self, cell_size: int, settings: MRNNSettings) -> None:
         super().__init__()
-        self.heads, self.head_size = heads, size // heads
-        self.to_query = nn.Linear(state_size, size, bias=False)
-        self.to_key = nn.Linear(cell_size, size, bias=False)
-        self.to_value = nn.Linear(cell_size, size, bias=False)
-        self.from_values = nn.Linear(size, output_size, bias=False)
+        self.heads, self.head_size = settings.attention_heads, settings.attention_dim // settings.attention_heads
+        width = settings.cell_dim if settings.cell_layers else cell_size
+        self.project = nn.Linear(cell_size, width) if settings.cell_layers else None
+        self.layers = nn.ModuleList(
+            TransformerBlock(width, _CELL_DROPOUT, expansion=2) for _ in range(settings.cell_layers)
+        )
+        self.norm = nn.LayerNorm(width) if settings.cell_layers else None
+        self.to_key = nn.Linear(width, settings.attention_dim, bias=False)
+        self.to_value = nn.Linear(width, settings.attention_dim, bias=False)
 
-    def keys_and_values(self, cells: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, cells: Tensor) -> tuple[Tensor, Tensor]:
         """From cells (n, k, cell_size), keys (n, heads, head_size, k) and values (n, heads, k, head_size)."""
+        if self.project is not None and self.norm is not None:
+            cells = self.project(cells)
+            for layer in self.layers:
+                cells = layer(cells)
+            cells = self.norm(cells)
         return self._split_heads(self.to_key(cells)).transpose(2, 3), self._split_heads(self.to_value(cells))
 
-    def forward(self, states: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """From states (n, t, state_size), the attended values (n, t, output_size)."""
-        queries = self._split_heads(self.to_query(states)) * self.head_size**-0.5
+    def _split_heads(self, rows: Tensor) -> Tensor:
+        return split_heads(rows, self.heads, self.head_size)
+
+
+class CellAttention(nn.Module):
+    """Multi-head dot-product attention over the cells of a feature map, whose keys and values are given."""
+
+    def __init__(self, query_size: int, settings: MRNNSettings) -> None:
+        super().__init__()
+        self.heads, self.head_size = settings.attention_heads, settings.attention_dim // settings.attention_heads
+        self.to_query = nn.Linear(query_size, settings.attention_dim, bias=False)
+        self.from_values = nn.Linear(settings.attention_dim, settings.multimodal_dim, bias=False)
+
+    def forward(self, rows: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """From rows (n, t, query_size), the attended values (n, t, multimodal_dim)."""
+        queries = split_heads(self.to_query(rows), self.heads, self.head_size) * self.head_size**-0.5
         attended = ((queries @ keys).softmax(-1) @ values).transpose(1, 2)
         joined = attended.reshape(attended.shape[0], attended.shape[1], self.heads * self.head_size)
         return self.from_values(joined)  # type: ignore[no-any-return]
 
-    def _split_heads(self, rows: Tensor) -> Tensor:
-        """(n, t, size) as (n, heads, t, head_size)."""
-        return rows.view(rows.shape[0], rows.shape[1], self.heads, self.head_size).transpose(1, 2)  # n may be 0
+
+def split_heads(rows: Tensor, heads: int, head_size: int) -> Tensor:
+    """(n, t, heads · head_size) as (n, heads, t, head_size)."""
+    return rows.view(rows.shape[0], rows.shape[1], heads, head_size).transpose(1, 2)  # n may be 0
 
 
 def require_cells(cells: Tensor | None) -> Tensor:
@@ -190,10 +217,14 @@ class MRNNNetwork(nn.Module):
             self.from_photo = nn.Linear(photo_size, multimodal, bias=False)
         if settings.image_input in ("recurrent", "both"):
             self.photo_to_word = nn.Linear(photo_size, second, bias=False)
+        self.cells: CellEncoder | None = None
         self.attention: CellAttention | None = None
+        self.second_attention: CellAttention | None = None
         if settings.attention:
-            sizes = {"size": settings.attention_dim, "heads": settings.attention_heads, "output_size": multimodal}
-            self.attention = CellAttention(settings.hidden_size, cell_size, **sizes)
+            self.cells = CellEncoder(cell_size, settings)
+            self.attention = CellAttention(settings.hidden_size, settings)
+        if settings.second_attention:
+            self.second_attention = CellAttention(multimodal, settings)
         outputs = vocabulary_size + 2
         has_bias = settings.tied_projection == "relu"
         self.to_embedding = nn.Linear(multimodal, first, bias=has_bias) if settings.tie_word_weights else None
@@ -206,7 +237,10 @@ class MRNNNetwork(nn.Module):
         self._initialize()
 
     def _initialize(self) -> None:
-        """Glorot initialization of layers; word embeddings of about unit length."""
+        """Glorot initialization of layers; word embeddings of about unit length.
+
+        Transformer layers and the second attention add nothing before training.
+        """
         for name, part in self.named_modules():
             if isinstance(part, nn.Linear):
                 nn.init.xavier_uniform_(part.weight)
@@ -217,6 +251,12 @@ class MRNNNetwork(nn.Module):
         if self.photo_to_word is not None:
             # Image features are about 1 each: with the usual gain they would dominate the word embeddings.
             nn.init.xavier_uniform_(self.photo_to_word.weight, gain=self.photo_to_word.in_features**-0.5)
+        for part in self.modules():
+            if isinstance(part, TransformerBlock):
+                nn.init.zeros_(part.self_attn.out_proj.weight)
+                nn.init.zeros_(part.linear2.weight)
+        if self.second_attention is not None:
+            nn.init.zeros_(self.second_attention.from_values.weight)
 
     @torch.no_grad()
     def set_statistics(self, name: Literal["photo", "cell"], mean: ArrayLike, scale: ArrayLike) -> None:
@@ -229,12 +269,12 @@ class MRNNNetwork(nn.Module):
     def visual_context(self, photos: Tensor, cells: Tensor | None = None) -> VisualContext:
         """From vectors I (n, photo_size), and with attention cells (n, k, cell_size), what every word needs of them."""
         multimodal, words = self.image_terms(photos)
-        if self.attention is None:
+        if self.cells is None:
             return VisualContext(multimodal, words)
         cells = require_cells(cells)
         if self.settings.standardize_images:
             cells = (cells - self.cell_mean) / self.cell_scale
-        return VisualContext(multimodal, words, *self.attention.keys_and_values(self.dropout(cells)))
+        return VisualContext(multimodal, words, *self.cells(self.dropout(cells)))
 
     def image_terms(self, photos: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """The image's inputs to the multimodal layer, V_I · I, and to word embedding II."""
@@ -282,12 +322,18 @@ class MRNNNetwork(nn.Module):
         return first, first if self.second is None else self.second(first)
 
     def multimodal_layer(self, language: Tensor, states: Tensor, context: VisualContext) -> Tensor:
-        """Eq. 3: m(t) = g(V_w · w(t) + V_r · r(t) + V_I · I), plus the attended cells."""
+        """Eq. 3: m(t) = g(V_w · w(t) + V_r · r(t) + V_I · I), plus the cells that r(t) attends to.
+
+        With a second attention, g(m(t) + the cells that m(t) attends to).
+        """
         if context.multimodal is not None:
             language = language + context.multimodal[:, None]
-        if self.attention is not None and context.keys is not None and context.values is not None:
-            language = language + self.attention(states, context.keys, context.values)
-        return scaled_tanh(language)
+        if self.attention is None or context.keys is None or context.values is None:
+            return scaled_tanh(language)
+        multimodal = scaled_tanh(language + self.attention(states, context.keys, context.values))
+        if self.second_attention is None:
+            return multimodal
+        return scaled_tanh(multimodal + self.second_attention(multimodal, context.keys, context.values))
 
     def logits(self, multimodal: Tensor) -> Tensor:
         """Inputs of the softmax (…, known words, unknown word, end token) from m (…, multimodal_dim)."""

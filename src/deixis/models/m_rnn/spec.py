@@ -53,6 +53,12 @@ class MRNNSettings:
         Size of queries, keys and values, all heads together.
     attention_heads
         Number of attention heads.
+    second_attention
+        Attend a second time at each word, with the multimodal layer as the query and the same keys and values.
+    cell_layers
+        Number of transformer layers over the cells of a photo before the attention.
+    cell_dim
+        Size of those layers.
     dropout
         Dropout of embedding II, the recurrent states, the image features and the multimodal layer.
     word_dropout
@@ -83,6 +89,9 @@ class MRNNSettings:
     attention: bool = False
     attention_dim: int = 256
     attention_heads: int = 1
+    second_attention: bool = False
+    cell_layers: int = 0
+    cell_dim: int = 256
     dropout: float = 0.0
     word_dropout: float = 0.0
     scheduled_sampling: float = 0.0
@@ -94,7 +103,7 @@ class MRNNSettings:
     def __post_init__(self) -> None:
         require_at_least(
             self, 1, "first_embedding_dim", "second_embedding_dim", "hidden_size", "multimodal_dim", "attention_dim",
-            "attention_heads", "min_count", "max_length", "reference_photos",
+            "attention_heads", "cell_dim", "min_count", "max_length", "reference_photos",
         )  # fmt: skip
         require_below_one(self, "dropout", "word_dropout", "scheduled_sampling", "label_smoothing")
         if self.recurrent_cell == "relu" and self.hidden_size != self.second_embedding_dim:
@@ -104,6 +113,10 @@ class MRNNSettings:
             )
         divides = self.attention_dim % self.attention_heads == 0
         require(self, {"attention_heads": divides}, f"must divide attention_dim={self.attention_dim}")
+        require_at_least(self, 0, "cell_layers")
+        for name in ("second_attention", "cell_layers"):
+            if getattr(self, name) and not self.attention:
+                raise DeixisError(f"{name}={getattr(self, name)}: needs attention=true")
         if self.single_embedding and self.multimodal_word_input == "first":
             raise DeixisError("multimodal_word_input=first: with single_embedding=true there is only the second")
         if self.tied_projection != "linear" and not self.tie_word_weights:
@@ -155,6 +168,12 @@ class CaptionDataSettings(PhotoDataSettings):
         stem or WordNet sense; half of it for other content words.
     likelihood_weight
         With objective=cider: weight of the likelihood loss, which keeps captions fluent.
+    repeated_split
+        With objective=cider: a split of the data set whose training photos are drawn twice in each epoch.
+    match_model
+        Matching model, such as two-branch, that helps to rank generated captions; empty to rank by probability.
+    match_weight
+        Weight of the similarity of caption and photo, beside the log-probability per word.
     init_from
         Directory of a trained model with the same network to start from; random weights without it.
     monitor
@@ -170,13 +189,18 @@ class CaptionDataSettings(PhotoDataSettings):
     repetition_penalty: float = 0.0
     wrong_word_penalty: float = 0.0
     likelihood_weight: float = 0.0
+    repeated_split: str = ""
+    match_model: str = ""
+    match_weight: float = 2.0
     init_from: str = ""
     monitor: Literal["perplexity", "cider"] = "perplexity"
 
     def __post_init__(self) -> None:
         require(self, {"reward_samples": self.reward_samples >= 2}, "must be 2 or more; samples are compared in pairs")
         require_at_least(self, 1, "feature_grid")
-        require_at_least(self, 0, "repetition_penalty", "wrong_word_penalty", "likelihood_weight", "views")
+        require_at_least(
+            self, 0, "repetition_penalty", "wrong_word_penalty", "likelihood_weight", "match_weight", "views"
+        )
         require(self, {"crops": self.crops in (0, 10)}, "must be 0 or 10")
         require(self, {"views": not (self.views and self.crops)}, "needs crops=0; a view is one crop")
 

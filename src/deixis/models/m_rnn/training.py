@@ -8,11 +8,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from deixis.arrays import IntArray
 from deixis.errors import DatasetError, DeixisError
 from deixis.evaluation.items import sentences_of
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.m_rnn.captioning import CaptionPipeline, load_captioner, model_inputs, pool_cells
 from deixis.models.m_rnn.evaluation import caption_cider, caption_perplexity
+from deixis.models.m_rnn.match_ranking import MatchRanking
 from deixis.models.m_rnn.model import MRNN, VectorsAndCells
 from deixis.models.m_rnn.objective import CaptionSampler, LikelihoodObjective
 from deixis.models.m_rnn.self_critical import CiderReward, PhotoSampler, Reward, RewardObjective
@@ -124,7 +126,11 @@ def build(run: Run, data: CaptionData) -> CaptionPipeline:
     else:
         model = _new_model(data.captions, settings, run.training.seed)
     data.sources["words"] = f"{len(model.vocabulary):,}"
-    return CaptionPipeline(model, Provenance(data.encoder))
+    pipeline = CaptionPipeline(model, Provenance(data.encoder))
+    if match_model := run.settings[CaptionDataSettings].match_model:
+        pipeline.ranking = MatchRanking(match_model, run.settings[CaptionDataSettings].match_weight)
+        pipeline.ranker()  # raises if the model does not fit
+    return pipeline
 
 
 def _new_model(captions: Captions, settings: MRNNSettings, seed: int) -> MRNN:
@@ -174,8 +180,18 @@ def objective(run: Run, pipeline: CaptionPipeline, data: CaptionData) -> Stage:
         settings.likelihood_weight,
         data.captions.views,
     )
-    sampler = PhotoSampler(np.unique(data.captions.photo_of_caption), run.training.batch_size)
+    sampler = PhotoSampler(_reward_photos(run, data, settings.repeated_split), run.training.batch_size)
     return Stage(model.network, sampler, rewarded)
+
+
+def _reward_photos(run: Run, data: CaptionData, repeated_split: str) -> IntArray:
+    """The rows of the photos of an epoch."""
+    rows = np.unique(data.captions.photo_of_caption)
+    if not repeated_split:
+        return rows
+    repeated = set(run.dataset.split(repeated_split).ids)
+    ids = data.train.photos.ids
+    return np.concatenate([rows, [row for row in rows.tolist() if ids[row] in repeated]]).astype(np.int64)
 
 
 def _reward(references: list[list[tuple[str, ...]]], model: MRNN, settings: CaptionDataSettings) -> Reward:

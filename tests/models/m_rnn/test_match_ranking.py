@@ -1,0 +1,153 @@
+"""Captions ranked by how well they match the photo."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import deixis
+from deixis.errors import DeixisError
+from deixis.models.m_rnn import match_ranking
+from deixis.models.m_rnn.captioning import CaptionPipeline, load_captioner
+from deixis.models.m_rnn.decoding import GeneratedSentence
+from deixis.models.m_rnn.match_ranking import MatchRanker, MatchRanking
+from deixis.models.provenance import EncoderInfo
+
+pytestmark = pytest.mark.usefixtures("small_encoder")
+
+
+class LongTexts:
+    """A matching model that finds long sentences similar to all photos."""
+
+    name = "two-branch"
+    has_common_space = True
+
+    def __init__(self, encoder: EncoderInfo) -> None:
+        self.encoder = encoder
+        self.model = SimpleNamespace(prepare_visual=lambda vectors: np.ones((len(vectors), 1), np.float32))
+        self.calls: list[list[str]] = []
+
+    def encode_sentences(self, sentences: Sequence[str]) -> np.ndarray:
+        self.calls.append(list(sentences))
+        return np.array([[len(text.split())] for text in sentences], np.float32)
+
+
+@pytest.fixture
+def captioner(captioner_folder: Path) -> CaptionPipeline:
+    return load_captioner(captioner_folder / "run")
+
+
+@pytest.fixture
+def paths(captioner_folder: Path) -> list[Path]:
+    return [captioner_folder / "images" / f"{number:04d}.png" for number in (8, 9)]
+
+
+def use(monkeypatch: pytest.MonkeyPatch, matcher: Any) -> list[str]:
+    """Open this model under every name; the names that were opened."""
+    opened: list[str] = []
+
+    def load(name: str) -> Any:
+        opened.append(name)
+        return matcher
+
+    monkeypatch.setattr(match_ranking, "load_embedding_model", load)
+    return opened
+
+
+def test_a_score_is_the_log_probability_per_word_plus_the_weighted_similarity() -> None:
+    rng = np.random.default_rng(0)
+    texts = {"a dog": rng.normal(size=4), "a dog runs": rng.normal(size=4), "a cat": rng.normal(size=4)}
+    weights = rng.normal(size=(6, 4))
+    matcher: Any = SimpleNamespace(
+        model=SimpleNamespace(prepare_visual=lambda vectors: vectors @ weights),
+        encode_sentences=lambda sentences: np.stack([texts[text] for text in sentences]),
+    )
+    photos = rng.normal(size=(2, 6))
+    sentences = [
+        [GeneratedSentence(("a", "dog"), -3.0), GeneratedSentence(("a", "dog", "runs"), -5.0, finished=False)],
+        [GeneratedSentence(("a", "cat"), -1.5), GeneratedSentence(("a", "dog"), -6.0)],
+    ]
+    found = MatchRanker(matcher, 0.7).scores(photos, sentences)
+    words = [[3, 3], [3, 3]]  # with the end token
+    for row in range(2):
+        for column, one in enumerate(sentences[row]):
+            similarity = sum(a * b for a, b in zip(photos[row] @ weights, texts[one.text], strict=True))
+            expected = one.log_probability / words[row][column] + 0.7 * similarity
+            assert found[row][column] == pytest.approx(expected)
+
+
+def test_a_model_with_a_ranking_ranks_by_it_unless_told_otherwise(
+    captioner: CaptionPipeline, paths: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert captioner.default_rerank == "none"
+    captioner.ranking = MatchRanking("two-branch", 50.0)
+    captioner.save_pretrained(tmp_path / "model")
+    saved = load_captioner(tmp_path / "model")
+    assert saved.default_rerank == "match"
+    opened = use(monkeypatch, LongTexts(captioner.encoder))
+    ranked = saved.caption(paths, top=5)
+    assert opened == ["two-branch"]
+    for one, by_probability in zip(ranked, saved.caption(paths, top=5, rerank="none"), strict=True):
+        lengths = [len(caption.words) for caption in one.captions]
+        assert lengths == sorted(lengths, reverse=True)
+        assert {caption.text for caption in one.captions} == {caption.text for caption in by_probability.captions}
+        probabilities = [caption.log_probability for caption in by_probability.captions]
+        assert probabilities == sorted(probabilities, reverse=True)
+        assert not one.consensus
+        assert "consensus" not in one.as_json()["captions"][0]
+    assert len(set(map(len, (ranked[0].captions[0].words, ranked[0].captions[-1].words)))) == 2
+
+
+def test_one_caption_is_the_best_of_the_whole_beam(
+    captioner: CaptionPipeline, paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, LongTexts(captioner.encoder))
+    captioner.ranking = MatchRanking("two-branch", 50.0)
+    best = [result.text for result in captioner.caption(paths)]
+    assert best == [result.captions[0].text for result in captioner.caption(paths, top=5)]
+
+
+def test_a_model_that_is_open_is_not_opened_again(
+    captioner: CaptionPipeline, paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = use(monkeypatch, None)
+    matcher: Any = LongTexts(captioner.encoder)
+    captioner.ranking, captioner.photo_model = MatchRanking(), matcher
+    captioner.caption(paths)
+    assert not opened
+    assert matcher.calls
+
+
+def test_a_model_with_the_fast_encoder_uses_that_of_the_matching_model(
+    captioner: CaptionPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fast = replace(captioner.encoder, name="deixis-fast")
+    opened = use(monkeypatch, LongTexts(fast))
+    MatchRanking().open(fast)
+    assert opened == ["two-branch-fast"]
+
+
+def test_a_matching_model_of_other_features_or_without_vectors_is_refused(
+    captioner: CaptionPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matcher = LongTexts(replace(captioner.encoder, fingerprint="other"))
+    use(monkeypatch, matcher)
+    with pytest.raises(DeixisError, match="two-branch"):
+        captioner.ranker("match")
+    matcher.encoder, matcher.has_common_space = captioner.encoder, False
+    with pytest.raises(DeixisError, match="two-branch"):
+        captioner.ranker("match")
+
+
+def test_the_shipped_captioner_ranks_by_the_shipped_matching_model() -> None:
+    shipped = deixis.load("m-rnn")
+    assert isinstance(shipped, CaptionPipeline)
+    assert shipped.ranking is not None
+    assert shipped.encoder.fingerprint == deixis.load(shipped.ranking.model).encoder.fingerprint
+    assert isinstance(shipped.ranker(), MatchRanker)
