@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from deixis.arrays import Floats
+from deixis.arrays import FloatArray, Floats
 from deixis.errors import PhotoError
 from deixis.models.arguments import PhotoLike, check_count, open_image
 from deixis.models.m_rnn.confidence import Confidence, choose_captions, is_grammatical
@@ -165,10 +165,11 @@ class CaptionPipeline(Pipeline):
         rerank = self.default_rerank if rerank is None else rerank
         if rerank == "none":
             return None
-        return self._match_ranker if rerank == "match" else self.reranker(rerank, neighbours)
+        return self.match_ranker if rerank == "match" else self.reranker(rerank, neighbours)
 
     @cached_property
-    def _match_ranker(self) -> MatchRanker:
+    def match_ranker(self) -> MatchRanker:
+        """Opens the matching model of the ranking, or ``two-branch``."""
         return (self.ranking or MatchRanking()).open(self.encoder, self.photo_model)
 
     def reranker(self, rerank: Similarity, neighbours: str | PathLike[str] | None = None) -> Reranker:
@@ -361,7 +362,17 @@ class CaptionPipeline(Pipeline):
         if decoding.method == "sample":
             return rank_captions(photos, self.model.generate(photos, decoding, start), ranker)
         ranked = rank_captions(photos, self.generate_grammatical(photos, decoding, start), ranker)
-        return self._with_log_probabilities(photos, [self._choose(each, words_in(start)) for each in ranked])
+        matches = self.match_features(photos, [each.captions for each in ranked])
+        chosen = [self._choose(each, words_in(start), match) for each, match in zip(ranked, matches, strict=True)]
+        return self._with_log_probabilities(photos, chosen)
+
+    def match_features(
+        self, photos: VectorsAndCells, sentences: Sequence[Sequence[GeneratedSentence]]
+    ) -> Sequence[FloatArray | None]:
+        """For each photo the features of the match of its sentences, if the confidence uses them."""
+        if self.confidence is None or not self.confidence.uses_match:
+            return [None] * len(sentences)
+        return self.match_ranker.features(photos, sentences)
 
     def generate_grammatical(
         self, photos: VectorsAndCells, decoding: Decoding | None = None, start: str = ""
@@ -391,9 +402,11 @@ class CaptionPipeline(Pipeline):
         ranked = rank_captions(photos, generated, ranker)
         return [next(filter(is_grammatical, each.captions), each.captions[0]) for each in ranked]
 
-    def _choose(self, result: CaptionResult, start: Sequence[str]) -> tuple[CaptionResult, list[bool]]:
+    def _choose(
+        self, result: CaptionResult, start: Sequence[str], matches: FloatArray | None
+    ) -> tuple[CaptionResult, list[bool]]:
         """The captions to show, and whether each was changed after it was generated."""
-        chosen = choose_captions(result.captions, self.confidence, start)
+        chosen = choose_captions(result.captions, self.confidence, start, matches)
         consensus = [result.consensus[each.rank] for each in chosen] if result.consensus else []
         shown = CaptionResult(
             tuple(each.sentence for each in chosen),

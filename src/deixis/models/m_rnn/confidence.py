@@ -26,7 +26,9 @@ SURE = 0.7
 MIN_NOUNS, MIN_CONTENT_WORDS = 2, 3
 """Nouns or content words that a shorter caption must have: "a person is standing" says too little."""
 
-FEATURES = 5
+FEATURES, MATCH_FEATURES = 5, 2
+"""Numbers that the confidence is computed from: those of a caption, and those of its match with the photo, if used."""
+
 LOG_PROBABILITIES = slice(1, 4)
 """Features that are log-probabilities: the confidence does not fall if they rise."""
 
@@ -149,11 +151,11 @@ def _without_adjectives(caption: TaggedCaption, kept: Sequence[int]) -> tuple[in
     return tuple(plain + waiting)
 
 
-def features(caption: TaggedCaption) -> FloatArray:
+def features(caption: TaggedCaption, match: Sequence[float] = ()) -> FloatArray:
     """Return the features that the confidence of a caption is computed from.
 
-    A constant, mean and lowest log-probability of the nouns, mean log-probability of the other content words, and the
-    number of content words.
+    A constant, mean and lowest log-probability of the nouns, mean log-probability of the other content words, the
+    number of content words, and those of its match with the photo (`MatchRanker.features`).
     """
     log_p, tags = caption.log_probabilities, caption.tags
     content = content_word_indices(caption.words, tags)
@@ -166,6 +168,7 @@ def features(caption: TaggedCaption) -> FloatArray:
             min(nouns, default=0.0),
             sum(others) / len(others) if others else 0.0,
             len(content),
+            *match,
         ]
     )
 
@@ -176,7 +179,7 @@ class Confidence(Storable):
     Parameters
     ----------
     weights
-        Coefficients of the features.
+        Coefficients of the features, with or without those of the match.
     sure_from
         Captions with at least this probability are sure.
 
@@ -195,16 +198,21 @@ class Confidence(Storable):
     def __init__(self, weights: Sequence[float], sure_from: float = SURE) -> None:
         self.weights = np.array(weights, dtype=np.float64)
         self.sure_from = float(sure_from)
-        if self.weights.shape != (FEATURES,):
-            raise ValueError(f"weights of shape {self.weights.shape}; there are {FEATURES} features")
+        if self.weights.shape not in ((FEATURES,), (FEATURES + MATCH_FEATURES,)):
+            raise ValueError(f"weights of shape {self.weights.shape}; there are {FEATURES} or more features")
+
+    @property
+    def uses_match(self) -> bool:
+        """Whether it needs the features of a caption's match with the photo."""
+        return len(self.weights) > FEATURES
 
     def probabilities(self, rows: FloatArray) -> FloatArray:
         """Return the probabilities of captions, given their features: (captions, FEATURES)."""
         return np.asarray(1 / (1 + np.exp(-rows @ self.weights)))
 
-    def of(self, caption: TaggedCaption) -> float:
+    def of(self, caption: TaggedCaption, match: Sequence[float] = ()) -> float:
         """Return the probability that a caption is right."""
-        return float(self.probabilities(features(caption)[None])[0])
+        return float(self.probabilities(features(caption, match)[None])[0])
 
     def to_artifact(self) -> Artifact:
         return Artifact(self.KIND, {"weights": self.weights.tolist(), "sure_from": self.sure_from})
@@ -240,7 +248,10 @@ class ChosenCaption:
 
 
 def choose_captions(
-    sentences: Sequence[GeneratedSentence], confidence: Confidence | None, start: Sequence[str] = ()
+    sentences: Sequence[GeneratedSentence],
+    confidence: Confidence | None,
+    start: Sequence[str] = (),
+    matches: Sequence[Sequence[float]] | FloatArray | None = None,
 ) -> list[ChosenCaption]:
     """Return the captions to show of the generated sentences of a photo, in the same order.
 
@@ -256,10 +267,14 @@ def choose_captions(
         Calibration of the model, if it has one.
     start
         Words that the sentences were started with.
+    matches
+        For each sentence the features of its match with the photo, if the confidence uses them. A part of a sentence
+        has those of the sentence.
     """
 
     def judge(caption: TaggedCaption, rank: int) -> ChosenCaption:
-        sentence, chance = sentences[rank], None if confidence is None else confidence.of(caption)
+        match = () if matches is None else matches[rank]
+        sentence, chance = sentences[rank], None if confidence is None else confidence.of(caption, match)
         changed = caption.words != sentence.words
         shown = replace(sentence, words=caption.words) if changed else sentence
         sure = None if confidence is None or chance is None else chance >= confidence.sure_from

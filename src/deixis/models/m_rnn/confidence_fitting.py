@@ -43,7 +43,7 @@ class PhotoCaptions:
     Attributes
     ----------
     features
-        (captions, FEATURES).
+        (captions, FEATURES), or with those of the match.
     right
         (captions,) whether people's captions agree.
     """
@@ -83,23 +83,31 @@ def read_caption_sources(
     sources = []
     for name, dataset, split in splits:
         found = pipeline.features(dataset, dataset.split(split), on_progress=on_progress)
-        captions = pipeline.best_sentences(pipeline.model_inputs(found, on_progress))
-        pairs = zip(captions, found.photos, strict=True)
+        inputs = pipeline.model_inputs(found, on_progress)
+        captions = pipeline.best_sentences(inputs)
+        ranker = pipeline.match_ranker if pipeline.ranking else None
+        matches = [each[0] for each in ranker.features(inputs, [[one] for one in captions])] if ranker else None
+        rows = track(zip(captions, found.photos, strict=True), f"captions of {name}", len(captions), on_progress)
         photos = [
-            compare_captions(sentence, [caption.text for caption in photo.sentences])
-            for sentence, photo in track(pairs, f"captions of {name}", len(captions), on_progress)
+            compare_captions(sentence, [caption.text for caption in photo.sentences], matches[row] if matches else ())
+            for row, (sentence, photo) in enumerate(rows)
             if photo.sentences
         ]
         sources.append(CaptionSource(name, photos))
     return sources
 
 
-def compare_captions(sentence: GeneratedSentence, captions: Sequence[str]) -> PhotoCaptions:
-    """Compare a generated caption and its shorter versions with people's captions of the photo."""
+def compare_captions(
+    sentence: GeneratedSentence, captions: Sequence[str], match: Sequence[float] = ()
+) -> PhotoCaptions:
+    """Compare a generated caption and its shorter versions with people's captions of the photo.
+
+    `match` are the features of its match with the photo, which are those of the shorter versions too.
+    """
     people, whole = PeopleCaptions(captions), TaggedCaption.from_sentence(sentence)
     tried = [whole, *shorter_captions(whole)]
     right = [people.agree(caption.words, caption.tags) for caption in tried]
-    return PhotoCaptions(np.stack([features(caption) for caption in tried]), np.array(right, dtype=bool))
+    return PhotoCaptions(np.stack([features(caption, match) for caption in tried]), np.array(right, dtype=bool))
 
 
 def fit_confidence(sources: Sequence[CaptionSource], inside: Inside | None = None) -> Confidence:
@@ -134,11 +142,12 @@ def _fit(photos: Sequence[Sequence[PhotoCaptions]]) -> FloatArray:
             rows.append(photo.features)
             right.append(photo.right)
             shares.append(np.full(len(photo.right), 1 / len(photo.right) / len(of_source)))
+    table = np.concatenate(rows).astype(np.float32)
     return logistic(
-        np.concatenate(rows).astype(np.float32),
+        table,
         np.concatenate(right),
         np.concatenate(shares),
-        non_negative=range(FEATURES)[LOG_PROBABILITIES],
+        non_negative=[*range(FEATURES)[LOG_PROBABILITIES], *range(FEATURES, table.shape[1])],
         ridge=_RIDGE,
     )
 

@@ -1,4 +1,4 @@
-"""Ranking of generated captions by how well a matching model finds that they fit the photo."""
+"""How well generated captions match the photo by a matching model, for their ranking and their confidence."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from deixis.arrays import Floats
 from deixis.errors import DeixisError
 from deixis.models.grounding import EmbeddingPipeline, load_embedding_model
 from deixis.models.installed import FAST
@@ -58,21 +59,56 @@ class MatchRanking(Storable):
         return cls(artifact.settings["model"], artifact.settings["weight"])
 
 
+_SIMILARITY, _FAMILIARITY, _PER_UNIT = 0.5, 0.4, 10
+"""Typical values of the two features, and by how much they are multiplied, so that they are about 1."""
+
+
 class MatchRanker:
-    """Scores generated sentences for `MatchRanking`."""
+    """Compares generated sentences with photos, for `MatchRanking` and for the confidence of captions."""
 
     is_consensus = False
 
     def __init__(self, matcher: EmbeddingPipeline, weight: float) -> None:
         self._matcher, self._weight = matcher, weight
+        self._encoded: dict[str, Floats] = {}  # the sentences of the last call, which are often those of the next one
 
     def scores(self, photos: Photos, sentences: Sequence[Sequence[GeneratedSentence]]) -> list[NDArray[np.float64]]:
         """For each photo a score for each of its sentences; higher is better."""
-        row = {text: index for index, text in enumerate(dict.fromkeys(one.text for each in sentences for one in each))}
-        encoded = self._matcher.encode_sentences(list(row))
-        images = self._matcher.model.prepare_visual(as_vectors_and_cells(photos).vectors)
         return [
-            np.array([one.log_probability_per_word for one in each])
-            + self._weight * (encoded[[row[one.text] for one in each]] @ image)
+            np.array([one.log_probability_per_word for one in each]) + self._weight * similarities
+            for each, similarities in zip(sentences, self._similarities(self._images(photos), sentences), strict=True)
+        ]
+
+    def features(self, photos: Photos, sentences: Sequence[Sequence[GeneratedSentence]]) -> list[NDArray[np.float64]]:
+        """For each photo (sentences, 2), from which the confidence of a caption is computed as well.
+
+        The similarity of photo and sentence; and the familiarity of the photo, its mean similarity to the nearest
+        captions of the training data (those of the hubness correction), which is low for things that no caption names.
+        """
+        images, hubness = self._images(photos), self._matcher.hubness
+        familiarity = 2 * hubness.photo_terms(images) if hubness else np.full(len(images), _FAMILIARITY)
+        return [
+            _PER_UNIT * np.column_stack([found - _SIMILARITY, np.full(len(found), known - _FAMILIARITY)])
+            for found, known in zip(self._similarities(images, sentences), familiarity, strict=True)
+        ]
+
+    def _images(self, photos: Photos) -> Floats:
+        images: Floats = self._matcher.model.prepare_visual(as_vectors_and_cells(photos).vectors)
+        return images
+
+    def _similarities(
+        self, images: Floats, sentences: Sequence[Sequence[GeneratedSentence]]
+    ) -> list[NDArray[np.float64]]:
+        encoded = self._encode([one.text for each in sentences for one in each])
+        return [
+            np.array([encoded[one.text] @ image for one in each], np.float64)
             for each, image in zip(sentences, images, strict=True)
         ]
+
+    def _encode(self, texts: Sequence[str]) -> dict[str, Floats]:
+        known = self._encoded
+        new = [text for text in dict.fromkeys(texts) if text not in known]
+        encoded = dict(zip(new, self._matcher.encode_sentences(new), strict=True)) if new else {}
+        found = {text: encoded[text] if text in encoded else known[text] for text in texts}
+        self._encoded = found
+        return found
