@@ -12,9 +12,13 @@ import numpy as np
 import pytest
 
 import deixis
+from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError
+from deixis.models.hubness import HubnessCorrection
 from deixis.models.m_rnn import match_ranking
 from deixis.models.m_rnn.captioning import CaptionPipeline, load_captioner
+from deixis.models.m_rnn.confidence import FEATURES, MATCH_FEATURES, Confidence
+from deixis.models.m_rnn.confidence_fitting import fit_confidence, read_caption_sources
 from deixis.models.m_rnn.decoding import GeneratedSentence
 from deixis.models.m_rnn.match_ranking import MatchRanker, MatchRanking
 from deixis.models.provenance import EncoderInfo
@@ -31,6 +35,7 @@ class LongTexts:
     def __init__(self, encoder: EncoderInfo) -> None:
         self.encoder = encoder
         self.model = SimpleNamespace(prepare_visual=lambda vectors: np.ones((len(vectors), 1), np.float32))
+        self.hubness = None
         self.calls: list[list[str]] = []
 
     def encode_sentences(self, sentences: Sequence[str]) -> np.ndarray:
@@ -80,6 +85,52 @@ def test_a_score_is_the_log_probability_per_word_plus_the_weighted_similarity() 
             similarity = sum(a * b for a, b in zip(photos[row] @ weights, texts[one.text], strict=True))
             expected = one.log_probability / words[row][column] + 0.7 * similarity
             assert found[row][column] == pytest.approx(expected)
+
+
+def test_the_features_are_the_similarity_of_each_sentence_and_the_familiarity_of_the_photo() -> None:
+    rng = np.random.default_rng(1)
+    texts = {"a dog": rng.normal(size=4), "a dog runs": rng.normal(size=4)}
+    bank, photos = rng.normal(size=(30, 4)).astype(np.float32), rng.normal(size=(3, 4)).astype(np.float32)
+    correction = HubnessCorrection.fit(bank / 10, bank / 10, neighbours=2)
+    asked: list[list[str]] = []
+
+    def encode(sentences: Sequence[str]) -> np.ndarray:
+        asked.append(list(sentences))
+        return np.stack([texts[text] for text in sentences])
+
+    matcher: Any = SimpleNamespace(
+        model=SimpleNamespace(prepare_visual=lambda vectors: vectors), encode_sentences=encode, hubness=correction
+    )
+    ranker = MatchRanker(matcher, 1.0)
+    one, other = GeneratedSentence(("a", "dog"), -3.0), GeneratedSentence(("a", "dog", "runs"), -5.0)
+    sentences = [[one, other], [other], [one]]
+    for photo, each, found in zip(photos, sentences, ranker.features(photos, sentences), strict=True):
+        nearest = sorted(float(photo @ row) for row in correction.codes["sentences"] * correction.step)[-2:]
+        assert found == pytest.approx(
+            np.array([[10 * (photo @ texts[one.text] - 0.5), 10 * (sum(nearest) / 2 - 0.4)] for one in each]), abs=1e-4
+        )
+    ranker.scores(photos, sentences)
+    assert asked == [["a dog", "a dog runs"]]  # sentences of the call before are not encoded again
+
+
+def test_the_confidence_of_a_model_with_a_ranking_is_fitted_with_the_match_and_uses_it(
+    captioner: CaptionPipeline, captioner_folder: Path, paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matcher = LongTexts(captioner.encoder)
+    use(monkeypatch, matcher)
+    dataset = Dataset(captioner_folder / "data", images=captioner_folder / "images")
+    splits = [("colours", dataset, "dev")]
+    assert not fit_confidence(read_caption_sources(captioner, splits)).uses_match
+    captioner.ranking = MatchRanking()
+    fitted = fit_confidence(read_caption_sources(captioner, splits))
+    assert fitted.uses_match
+    assert fitted.weights.shape == (FEATURES + MATCH_FEATURES,)
+    assert (fitted.weights[FEATURES:] >= 0).all()
+    captioner.confidence = Confidence([0, 0, 0, 0, 0, 1.0, 0], 0.5)
+    for rerank in ("match", "none"):
+        [long] = captioner.caption(paths[:1], rerank=rerank)
+        words = len(long.captions[0].words)
+        assert long.confidence[0] == pytest.approx(1 / (1 + np.exp(-10 * (words - 0.5))))
 
 
 def test_a_model_with_a_ranking_ranks_by_it_unless_told_otherwise(

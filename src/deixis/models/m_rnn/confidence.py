@@ -1,7 +1,8 @@
 """The captions that are shown: grammatical ones, with the probability that they are right, and shorter ones if unsure.
 
 A caption is right if people's captions of the photo agree with it (`deixis.evaluation.captions.agreement`). The
-probability is a logistic function of the log-probabilities of its words, fitted by `confidence_fitting`.
+probability is a logistic function of the log-probabilities of its words and, if the model has a ranking, of its match
+with the photo, fitted by `confidence_fitting`.
 """
 
 from __future__ import annotations
@@ -199,7 +200,8 @@ class Confidence(Storable):
         self.weights = np.array(weights, dtype=np.float64)
         self.sure_from = float(sure_from)
         if self.weights.shape not in ((FEATURES,), (FEATURES + MATCH_FEATURES,)):
-            raise ValueError(f"weights of shape {self.weights.shape}; there are {FEATURES} or more features")
+            both = f"{FEATURES} or {FEATURES + MATCH_FEATURES}"
+            raise ValueError(f"weights of shape {self.weights.shape}; there are {both} features")
 
     @property
     def uses_match(self) -> bool:
