@@ -119,11 +119,13 @@ def test_the_confidence_does_not_fall_with_the_probability_of_a_word() -> None:
 
 def test_the_match_of_a_sentence_counts_for_its_parts_too() -> None:
     by_match = Confidence([0, 0, 0, 0, 0, 2.0, 0.5])
-    assert by_match.uses_match and not BY_NOUNS.uses_match
+    assert by_match.uses_match
+    assert not BY_NOUNS.uses_match
     sentences = [generated("a man is riding a bike"), generated("two dogs run in snow")]
     good, bad = choose_captions(sentences, by_match, matches=[[1.0, 1.0], [-1.0, 1.0]])
     assert [good.confidence, bad.confidence] == pytest.approx([1 / (1 + np.exp(-2.5)), 1 / (1 + np.exp(1.5))])
-    assert good.sure and not bad.sure
+    assert good.sure
+    assert not bad.sure
     [part] = choose_captions([generated("a man in a red jacket is sitting on a bench")], by_match, matches=[[-1.0, 0]])
     assert part.confidence == pytest.approx(1 / (1 + np.exp(2)))
 
