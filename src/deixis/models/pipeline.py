@@ -260,14 +260,15 @@ class Pipeline(ABC):
         photo
             A photo, or a list of photos.
         beam
-            Width of the beam search; by default 5, or 10 with `rerank`.
+            Width of the beam search; by default 5, or 10 if `rerank` is bleu or cider.
         top
             Number of captions per photo.
         start
             Words that each caption starts with.
         rerank
-            bleu or cider: order the captions of the beam by their similarity to the captions of similar training
-            photos; none: by their probability. The default depends on the model.
+            match: order the captions of the beam by their probability and by how well they match the photo; bleu or
+            cider: by their similarity to the captions of similar training photos; none: by their probability. The
+            default depends on the model; that of ``m-rnn`` is match.
 
         Returns
         -------
@@ -565,13 +566,13 @@ def caption(
     photo
         A path, or a Pillow image.
     beam
-        Width of the beam search; by default 5, or 10 with `rerank`.
+        Width of the beam search; by default 5, or 10 if `rerank` is bleu or cider.
     top
         Number of captions; no more than `beam`.
     start
         Words that each caption starts with.
     rerank
-        bleu or cider: order the captions of the beam by their similarity to the captions of similar training photos.
+        match, bleu, cider or none: how the captions of the beam are ordered, as in `Pipeline.caption`.
     model
         A name that ``deixis models`` lists, or the directory of a model that writes captions.
 
