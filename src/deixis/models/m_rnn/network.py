@@ -124,10 +124,8 @@ class CellEncoder(nn.Module):
             for layer in self.layers:
                 cells = layer(cells)
             cells = self.norm(cells)
-        return self._split_heads(self.to_key(cells)).transpose(2, 3), self._split_heads(self.to_value(cells))
-
-    def _split_heads(self, rows: Tensor) -> Tensor:
-        return split_heads(rows, self.heads, self.head_size)
+        keys, values = (_split_heads(part(cells), self.heads, self.head_size) for part in (self.to_key, self.to_value))
+        return keys.transpose(2, 3), values
 
 
 class CellAttention(nn.Module):
@@ -141,13 +139,13 @@ class CellAttention(nn.Module):
 
     def forward(self, rows: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         """From rows (n, t, query_size), the attended values (n, t, multimodal_dim)."""
-        queries = split_heads(self.to_query(rows), self.heads, self.head_size) * self.head_size**-0.5
+        queries = _split_heads(self.to_query(rows), self.heads, self.head_size) * self.head_size**-0.5
         attended = ((queries @ keys).softmax(-1) @ values).transpose(1, 2)
         joined = attended.reshape(attended.shape[0], attended.shape[1], self.heads * self.head_size)
         return self.from_values(joined)  # type: ignore[no-any-return]
 
 
-def split_heads(rows: Tensor, heads: int, head_size: int) -> Tensor:
+def _split_heads(rows: Tensor, heads: int, head_size: int) -> Tensor:
     """(n, t, heads · head_size) as (n, heads, t, head_size)."""
     return rows.view(rows.shape[0], rows.shape[1], heads, head_size).transpose(1, 2)  # n may be 0
 
