@@ -10,6 +10,8 @@ from PIL import Image
 
 from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError
+from deixis.models.grounding import load_embedding_model, load_grounding_model
+from deixis.models.m_rnn import match_ranking
 from deixis.web.inference import InferenceService, PhotoInput, ResultCache
 
 DOGS = SAMPLES / "images" / "dogs.jpg"
@@ -72,6 +74,13 @@ def test_absent_phrases_and_unknown_words_are_reported() -> None:
     absent = {phrase.text: phrase.absent for phrase in found.phrases}
     assert (absent["Two dogs"], absent["a snowboarder"]) == (False, True)
     assert found.unknown_words == ["xyzzy"]
+
+
+def test_captions_are_ranked_by_the_matching_model_that_the_grounder_has_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    grounder, matcher = load_grounding_model(), load_embedding_model("two-branch")
+    grounder.photo_model = matcher
+    monkeypatch.setattr(match_ranking, "load_embedding_model", lambda _: pytest.fail("opened again"))
+    assert InferenceService(grounder=grounder).caption(PhotoInput(DOGS)).captions
 
 
 def test_photos_are_captioned_and_regions_described() -> None:

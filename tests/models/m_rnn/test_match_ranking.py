@@ -15,6 +15,7 @@ import deixis
 from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError
 from deixis.models.hubness import HubnessCorrection
+from deixis.models.installed import SHIPPED
 from deixis.models.m_rnn import match_ranking
 from deixis.models.m_rnn.captioning import CaptionPipeline, load_captioner
 from deixis.models.m_rnn.confidence import FEATURES, MATCH_FEATURES, Confidence
@@ -34,9 +35,14 @@ class LongTexts:
 
     def __init__(self, encoder: EncoderInfo) -> None:
         self.encoder = encoder
-        self.model = SimpleNamespace(prepare_visual=lambda vectors: np.ones((len(vectors), 1), np.float32))
         self.hubness = None
         self.calls: list[list[str]] = []
+
+    def encode_photos(self, vectors: np.ndarray) -> np.ndarray:
+        return np.ones((len(vectors), 1), np.float32)
+
+    def compare(self, visual: np.ndarray, text: np.ndarray) -> np.ndarray:
+        return visual @ text.T
 
     def encode_sentences(self, sentences: Sequence[str]) -> np.ndarray:
         self.calls.append(list(sentences))
@@ -53,12 +59,12 @@ def paths(captioner_folder: Path) -> list[Path]:
     return [captioner_folder / "images" / f"{number:04d}.png" for number in (8, 9)]
 
 
-def use(monkeypatch: pytest.MonkeyPatch, matcher: Any) -> list[str]:
-    """Open this model under every name; the names that were opened."""
-    opened: list[str] = []
+def use(monkeypatch: pytest.MonkeyPatch, matcher: Any) -> list[Path]:
+    """Open this model from every folder; the folders that were opened."""
+    opened: list[Path] = []
 
-    def load(name: str) -> Any:
-        opened.append(name)
+    def load(folder: Path) -> Any:
+        opened.append(folder)
         return matcher
 
     monkeypatch.setattr(match_ranking, "load_embedding_model", load)
@@ -70,7 +76,8 @@ def test_a_score_is_the_log_probability_per_word_plus_the_weighted_similarity() 
     texts = {"a dog": rng.normal(size=4), "a dog runs": rng.normal(size=4), "a cat": rng.normal(size=4)}
     weights = rng.normal(size=(6, 4))
     matcher: Any = SimpleNamespace(
-        model=SimpleNamespace(prepare_visual=lambda vectors: vectors @ weights),
+        encode_photos=lambda vectors: vectors @ weights,
+        compare=lambda visual, text: visual @ text.T,
         encode_sentences=lambda sentences: np.stack([texts[text] for text in sentences]),
     )
     photos = rng.normal(size=(2, 6))
@@ -84,7 +91,7 @@ def test_a_score_is_the_log_probability_per_word_plus_the_weighted_similarity() 
         for column, one in enumerate(sentences[row]):
             similarity = sum(a * b for a, b in zip(photos[row] @ weights, texts[one.text], strict=True))
             expected = one.log_probability / words[row][column] + 0.7 * similarity
-            assert found[row][column] == pytest.approx(expected)
+            assert found[row][column] == pytest.approx(expected, abs=1e-5)
 
 
 def test_the_features_are_the_similarity_of_each_sentence_and_the_familiarity_of_the_photo() -> None:
@@ -99,7 +106,10 @@ def test_the_features_are_the_similarity_of_each_sentence_and_the_familiarity_of
         return np.stack([texts[text] for text in sentences])
 
     matcher: Any = SimpleNamespace(
-        model=SimpleNamespace(prepare_visual=lambda vectors: vectors), encode_sentences=encode, hubness=correction
+        encode_photos=lambda vectors: vectors,
+        compare=lambda visual, text: visual @ text.T,
+        encode_sentences=encode,
+        hubness=correction,
     )
     ranker = MatchRanker(matcher, 1.0)
     one, other = GeneratedSentence(("a", "dog"), -3.0), GeneratedSentence(("a", "dog", "runs"), -5.0)
@@ -143,7 +153,7 @@ def test_a_model_with_a_ranking_ranks_by_it_unless_told_otherwise(
     assert saved.default_rerank == "match"
     opened = use(monkeypatch, LongTexts(captioner.encoder))
     ranked = saved.caption(paths, top=5)
-    assert opened == ["two-branch"]
+    assert opened == [SHIPPED / "two-branch"]
     for one, by_probability in zip(ranked, saved.caption(paths, top=5, rerank="none"), strict=True):
         lengths = [len(caption.words) for caption in one.captions]
         assert lengths == sorted(lengths, reverse=True)
@@ -178,10 +188,14 @@ def test_a_model_that_is_open_is_not_opened_again(
 def test_a_model_with_the_fast_encoder_uses_that_of_the_matching_model(
     captioner: CaptionPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fast = replace(captioner.encoder, name="deixis-fast")
-    opened = use(monkeypatch, LongTexts(fast))
-    MatchRanking().open(fast)
-    assert opened == ["two-branch-fast"]
+    full, fast = (replace(captioner.encoder, name=name, fingerprint=name) for name in ("deixis", "deixis-fast"))
+    monkeypatch.setattr(EncoderInfo, "faster", lambda _: fast)
+    opened = use(monkeypatch, LongTexts(full))
+    for encoder in (full, fast):
+        MatchRanking().open(encoder)
+    assert opened == [SHIPPED / "two-branch"] * 2
+    with pytest.raises(DeixisError, match="two-branch"):
+        MatchRanking().open(replace(full, fingerprint="other"))
 
 
 def test_a_matching_model_of_other_features_or_without_vectors_is_refused(
@@ -194,6 +208,19 @@ def test_a_matching_model_of_other_features_or_without_vectors_is_refused(
     matcher.encoder, matcher.has_common_space = captioner.encoder, False
     with pytest.raises(DeixisError, match="two-branch"):
         captioner.ranker("match")
+
+
+def test_a_name_means_the_shipped_model_even_if_the_working_directory_has_another(
+    captioner: CaptionPipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    captioner.save_pretrained(tmp_path / "two-branch")
+    captioner.save_pretrained(tmp_path / "own")
+    monkeypatch.chdir(tmp_path)
+    matcher: Any = LongTexts(captioner.encoder)  # called two-branch, which is the model in the working directory
+    opened = use(monkeypatch, LongTexts(captioner.encoder))
+    MatchRanking("two-branch").open(captioner.encoder, matcher)
+    MatchRanking("own").open(captioner.encoder)
+    assert opened == [SHIPPED / "two-branch", Path("own")]
 
 
 def test_the_shipped_captioner_ranks_by_the_shipped_matching_model() -> None:

@@ -361,12 +361,12 @@ class CaptionPipeline(Pipeline):
         decoding = decoding or Decoding(max_length=self.model.settings.max_length)
         if decoding.method == "sample":
             return rank_captions(photos, self.model.generate(photos, decoding, start), ranker)
-        ranked = rank_captions(photos, self.generate_grammatical(photos, decoding, start), ranker)
-        matches = self.match_features(photos, [each.captions for each in ranked])
+        ranked = rank_captions(photos, self._generate_grammatical(photos, decoding, start), ranker)
+        matches = self._match_features(photos, [each.captions for each in ranked])
         chosen = [self._choose(each, words_in(start), match) for each, match in zip(ranked, matches, strict=True)]
         return self._with_log_probabilities(photos, chosen)
 
-    def match_features(
+    def _match_features(
         self, photos: VectorsAndCells, sentences: Sequence[Sequence[GeneratedSentence]]
     ) -> Sequence[FloatArray | None]:
         """For each photo the features of the match of its sentences, if the confidence uses them."""
@@ -374,31 +374,25 @@ class CaptionPipeline(Pipeline):
             return [None] * len(sentences)
         return self.match_ranker.features(photos, sentences)
 
-    def generate_grammatical(
-        self, photos: VectorsAndCells, decoding: Decoding | None = None, start: str = ""
+    def _generate_grammatical(
+        self, photos: VectorsAndCells, decoding: Decoding, start: str = ""
     ) -> list[list[GeneratedSentence]]:
-        """Generate sentences as the model does, but of the whole beam where one of the best is ungrammatical.
-
-        The ungrammatical ones come last.
-        """
-        decoding = decoding or Decoding(max_length=self.model.settings.max_length)
-        first = words_in(start)
+        """Generate sentences as the model does, but the whole beam where one of the best is ungrammatical."""
         found = self.model.generate(photos, decoding, start)
+        if decoding.method != "beam" or decoding.top == decoding.beam:
+            return found
+        first = words_in(start)
         rows = [row for row, each in enumerate(found) if not all(is_grammatical(one, first) for one in each)]
-        if rows and decoding.method == "beam":
-            if decoding.top < decoding.beam:
-                whole = replace(decoding, top=decoding.beam)
-                beams = self.model.generate(photos.take(np.array(rows)), whole, start)
-            else:
-                beams = [found[row] for row in rows]
-            for row, each in zip(rows, beams, strict=True):
-                found[row] = sorted(each, key=lambda one: not is_grammatical(one, first))
+        if rows:
+            whole = replace(decoding, top=decoding.beam)
+            for row, each in zip(rows, self.model.generate(photos.take(np.array(rows)), whole, start), strict=True):
+                found[row] = each
         return found
 
     def best_sentences(self, photos: VectorsAndCells) -> list[GeneratedSentence]:
         """The sentence of each photo that its caption is made of: the first grammatical one, if there is one."""
         ranker = self.ranker()
-        generated = self.generate_grammatical(photos, self.beam_search(None, 1, ranker=ranker))
+        generated = self._generate_grammatical(photos, self.beam_search(None, 1, ranker=ranker))
         ranked = rank_captions(photos, generated, ranker)
         return [next(filter(is_grammatical, each.captions), each.captions[0]) for each in ranked]
 

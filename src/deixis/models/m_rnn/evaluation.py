@@ -49,7 +49,7 @@ class CaptionerScores:
     captions: CaptionScores
     results: Mapping[str, CaptionResult]  # by photo id
     decoding: Decoding  # how the captions were generated
-    reranked: bool
+    ranker: Ranker | None  # what ordered the sentences; None for their probability
 
     def as_json(self) -> dict[str, Any]:
         """All scores as one document."""
@@ -73,7 +73,9 @@ class CaptionerScores:
         name = {"beam": f"a beam of {how.beam}", "greedy": "greedy search", "sample": "sampling"}[how.method]
         if how.method == "beam" and how.length_power:
             name += f", by log-probability / words^{how.length_power:g}"
-        return f"{name}, reranked" if self.reranked else name
+        if self.ranker is None:
+            return name
+        return f"{name}, {'reranked' if self.ranker.is_consensus else 'ranked by match with the photo'}"
 
 
 def score_captioner(
@@ -98,5 +100,5 @@ def score_captioner(
         caption_scores({photo: result.text for photo, result in results.items()}, references, training=training),
         results,
         decoding,
-        reranked=ranker is not None,
+        ranker,
     )

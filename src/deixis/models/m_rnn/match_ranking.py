@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
 from deixis.models.grounding import EmbeddingPipeline, load_embedding_model
-from deixis.models.installed import FAST
+from deixis.models.installed import SHIPPED, model_folder
 from deixis.models.m_rnn.decoding import GeneratedSentence
 from deixis.models.m_rnn.model import Photos, as_vectors_and_cells
-from deixis.storage.artifacts import Artifact, Storable
+from deixis.storage.artifacts import CONFIG, Artifact, Storable
 
 if TYPE_CHECKING:
     from deixis.models.provenance import EncoderInfo
@@ -28,7 +28,8 @@ class MatchRanking(Storable):
     Parameters
     ----------
     model
-        A matching model of the same encoder as the captioner.
+        A matching model of the same encoder as the captioner: the shipped one of this name, even if the working
+        directory has another, or a directory.
     weight
         Weight of the similarity.
     """
@@ -38,13 +39,20 @@ class MatchRanking(Storable):
     def __init__(self, model: str = "two-branch", weight: float = 2.0) -> None:
         self.model, self.weight = model, float(weight)
 
-    def open(self, encoder: EncoderInfo, opened: EmbeddingPipeline | None = None) -> MatchRanker:
-        """Open the matching model, for photos by the encoder of a captioner, unless it is the one that is given."""
-        name = f"{self.model}{FAST}" if encoder.is_fast else self.model
-        matcher = opened if opened is not None and opened.name == name else load_embedding_model(name)
+    def open(self, encoder: EncoderInfo, given: EmbeddingPipeline | None = None) -> MatchRanker:
+        """Open the matching model, for photos by the encoder of a captioner.
+
+        `given` is a matching model that is already open. It is used if it is the one that is needed.
+        """
+        shipped = SHIPPED / self.model
+        folder = shipped if (shipped / CONFIG).is_file() else model_folder(self.model)
+        if given and model_folder(given.name) == folder and given.encoder.fingerprint == encoder.fingerprint:
+            return MatchRanker(given, self.weight)
+        matcher = load_embedding_model(folder)
         if not matcher.has_common_space:
-            raise DeixisError(f"{name}: cannot rank captions, because it does not compare vectors")
-        if (matcher.encoder.fingerprint, matcher.encoder.crops) != (encoder.fingerprint, encoder.crops):
+            raise DeixisError(f"{self.model}: cannot rank captions, because it does not compare vectors")
+        trained_on = matcher.encoder.faster() if encoder.is_fast else matcher.encoder
+        if (trained_on.fingerprint, trained_on.crops) != (encoder.fingerprint, encoder.crops):
             raise DeixisError(
                 f"captions of a model on {encoder.name} cannot be ranked by {self.model}, which was trained on "
                 f"{matcher.encoder.name}: use --rerank none; in training, match_model="
@@ -93,15 +101,14 @@ class MatchRanker:
         ]
 
     def _images(self, photos: Photos) -> Floats:
-        images: Floats = self._matcher.model.prepare_visual(as_vectors_and_cells(photos).vectors)
-        return images
+        return self._matcher.encode_photos(np.asarray(as_vectors_and_cells(photos).vectors, np.float32))
 
     def _similarities(
         self, images: Floats, sentences: Sequence[Sequence[GeneratedSentence]]
     ) -> list[NDArray[np.float64]]:
         encoded = self._encode([one.text for each in sentences for one in each])
         return [
-            np.array([encoded[one.text] @ image for one in each], np.float64)
+            self._matcher.compare(image[None], np.stack([encoded[one.text] for one in each]))[0].astype(np.float64)
             for each, image in zip(sentences, images, strict=True)
         ]
 
