@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deixis.models.m_rnn.confidence import FEATURES, SURE
+from deixis.models.m_rnn.confidence import FEATURES, MATCH_FEATURES, SURE
 from deixis.models.m_rnn.confidence_fitting import (
     CaptionSource,
     PhotoCaptions,
@@ -55,6 +55,18 @@ def test_captions_are_sure_only_if_those_of_every_source_are_mostly_right() -> N
     bad = ShownCaptions.of(both, made_up("bad", 1, wrong=True).photos)
     assert both.sure_from > SURE or bad.sure.mean() <= 0.1
     assert (bad.sure & ~bad.right).mean() <= 0.1
+
+
+def test_a_better_match_never_lowers_the_confidence() -> None:
+    rng = np.random.default_rng(3)
+    helpful, harmful = [], []
+    for photo in made_up("one", 0).photos:
+        sign = np.where(photo.right, 1.0, -1.0)[:, None] + rng.normal(size=(len(photo.right), MATCH_FEATURES))
+        helpful.append(PhotoCaptions(np.hstack([photo.features, sign]), photo.right))
+        harmful.append(PhotoCaptions(np.hstack([photo.features, -sign]), photo.right))
+    good, bad = (fit_confidence([CaptionSource("one", photos)]).weights[FEATURES:] for photos in (helpful, harmful))
+    assert (good > 0.5).all()
+    assert (bad == 0).all()
 
 
 def test_what_is_shown_is_the_first_sure_caption_or_the_most_probable() -> None:

@@ -6,11 +6,13 @@ import json
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+import deixis
 from deixis.errors import DeixisError
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.m_rnn.decoding import Decoding
@@ -180,6 +182,16 @@ def test_a_model_with_an_absurd_size_is_refused(setting: str, tmp_path: Path) ->
     path.write_text(json.dumps(document))
     with pytest.raises(DeixisError, match=str(tmp_path)):
         MRNN.load(tmp_path / "model")
+
+
+def test_the_weights_of_the_shipped_captioner_fit_the_network_of_this_code() -> None:
+    shipped: Any = deixis.load("m-rnn").model
+    vectors, cells = (part.astype(np.float32) for part in shipped.references_)
+    computed = shipped.functions("photo_terms", vectors, cells)  # by the shipped graph, with int8 products
+    with torch.inference_mode():
+        expected = shipped.network.photo_terms(torch.from_numpy(vectors), torch.from_numpy(cells))
+    for one, other in zip(computed, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=0.05 * float(other.abs().max()))
 
 
 def test_generation_uses_changed_weights() -> None:

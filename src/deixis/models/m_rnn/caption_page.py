@@ -160,17 +160,15 @@ def make_page(
     intervals = scores.captions.interval | scores.perplexity.interval
     shown = {name: (value, intervals[name].low, intervals[name].high) for name, value in points.items()}
     by = f"after reranking by {'BLEU' if reranker and reranker.settings.similarity == 'bleu' else 'CIDEr'}"
-    lines = _lines(pipeline, features, scores.decoding, reranker if reranked else None)
+    lines = _lines(pipeline, features, scores.method, reranker if reranked else None)
     return Page(title, lines, shown, cards, by if reranked else "")
 
 
-def _lines(
-    pipeline: CaptionPipeline, features: PhotoFeatures, decoding: Decoding, reranker: Reranker | None
-) -> list[str]:
+def _lines(pipeline: CaptionPipeline, features: PhotoFeatures, method: str, reranker: Reranker | None) -> list[str]:
     lines = [
         f"Scores are over {len(features.photos):,} photos; those below are evenly spaced among them, not selected. "
         f"Encoder {pipeline.encoder.name} ({pipeline.encoder.fingerprint}); {len(pipeline.model.vocabulary):,} words; "
-        f"a beam of {decoding.beam}. The bar behind a sentence is its CIDEr-D by the photo's own captions.",
+        f"{method}. The bar behind a sentence is its CIDEr-D by the photo's own captions.",
     ]
     if reranker:
         settings = reranker.settings

@@ -63,11 +63,11 @@ class CaptionerScores:
                 for part in (self.perplexity, self.captions)
                 for name, bounds in part.interval.items()
             },
-            "protocol": f"{captions['protocol']}; perplexity: {perplexity['protocol']}; sentences: {self._method}",
+            "protocol": f"{captions['protocol']}; perplexity: {perplexity['protocol']}; sentences: {self.method}",
         }
 
     @property
-    def _method(self) -> str:
+    def method(self) -> str:
         """How the captions were generated, in words."""
         how = self.decoding
         name = {"beam": f"a beam of {how.beam}", "greedy": "greedy search", "sample": "sampling"}[how.method]
