@@ -95,9 +95,9 @@ def main() -> None:
         [*network.parameters(), *losses.parameters()], lr=chosen.rate, weight_decay=chosen.decay, fused=device == "cuda"
     )
     see = torch.compile(teacher) if device == "cuda" else teacher  # compiling the student fails in torch 2.11
-    pace = Pace(chosen.minutes)
     in_epoch = len(train) / chosen.batch
-    steps, number, seen = round(chosen.epochs * in_epoch), 0, 0
+    pace = Pace(chosen.minutes, round(chosen.epochs * in_epoch))
+    done, seen = 0.0, 0
 
     def step(rows: Tensor) -> Tensor:
         view = View.random(len(rows), chosen.smallest_crop, device)
@@ -121,18 +121,17 @@ def main() -> None:
         loss = loss + chosen.whole_weight * 5 * (1 - (embedded * target).sum(dim=1)).mean()
         return loss + chosen.caption_weight * losses.pairs(embedded, sentences, 0)
 
-    while number < steps:
+    while done < 1:
         network.train()
         loss = step(torch.randint(len(train), (chosen.batch,), device=device))
-        update(optimizer, loss, number / steps)
-        follow(average, network, 1 - chosen.average if number > 200 else 0.1)
-        number += 1
-        steps = pace.steps(number, steps)
-        if number * 3 // steps > seen or number == steps:
-            seen = number * 3 // steps
+        update(optimizer, loss, done)
+        follow(average, network, 1 - chosen.average if pace.number > 200 else 0.1)
+        done = pace.step()
+        if int(3 * done) > seen:
+            seen = int(3 * done)
             shown = copy.deepcopy(photos)
             shown.encoder = average
-            scores = {"epoch": round(number / in_epoch, 1), "loss": round(loss.item(), 3)}
+            scores = {"epoch": round(pace.number / in_epoch, 1), "loss": round(loss.item(), 3)}
             scores |= {"s": round(pace.seconds)} | measure(shown, texts, dev, SIDE)
             print(json.dumps(scores), flush=True)
             options.out.mkdir(parents=True, exist_ok=True)

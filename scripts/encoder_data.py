@@ -47,6 +47,7 @@ class Examples:
         self.phrase_chains = tensor("phrase_chains").int()
         self.boxes = tensor("boxes")
         self.annotated = self.boxes[:, 0, 0] >= 0
+        self.partial = tensor("partial")
         self.pixels = read_photos(photos, arrays[f"{split}_files"]).to(device)
 
     def __len__(self) -> int:

@@ -4,6 +4,8 @@ python scripts/encoder_examples.py --train NAME=DATA[:SPLIT] … --dev NAME=DATA
 
 DATA is a data set directory. Photos with Entities boxes also teach regions and proposals, all others only captions.
 ``--text`` is a data set with sentences, whose photos must not be in a dev split; its captions train the text side.
+``--coco FOLDER`` adds the texts of COCO train2017 (``scripts/coco_texts.py``) as the sources `coco2017` and
+`coco2017_questions` and the dev split `coco2017_dev`; its labels count as nouns, and its boxes teach class names.
 ``--names FOLDER`` adds photos that are named by their file (``n02391049_zebra.JPEG``), such as one for each class of
 ImageNet. The vocabulary has the words that occur at least three times, with the shipped word vectors; the nouns are
 those that the captions of at least six photos contain.
@@ -22,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from coco_texts import CocoPhoto, read_coco
 
 from deixis import geometry
 from deixis.data.dataset import Dataset
@@ -144,7 +147,31 @@ def arrays_of(photos: Sequence[Photo], table: Table) -> Arrays:
         "phrase_boxes": np.stack([boxes for _, boxes, _ in phrases]),
         "phrase_chains": np.stack([chains for _, _, chains in phrases]),
         "boxes": np.stack([boxes_of(photo) for photo in photos]),
+        "partial": np.zeros(len(photos), dtype=bool),
     }
+
+
+def arrays_of_coco(photos: Sequence[CocoPhoto], table: Table) -> Arrays:
+    """Photos of COCO train2017. Their phrases are class names; things of other classes have no boxes."""
+    found = arrays_of_names([Path(f"{photo.id:012d}.jpg") for photo in photos], table)
+    found["files"] = np.array([f"coco2017/{name}" for name in found["files"].tolist()])
+    found["captions"] = np.stack([captions_of(photo.texts, table) for photo in photos])
+    found["partial"][:] = True
+    for row, photo in enumerate(photos):
+        boxes = list(dict.fromkeys([*(box for _, box in photo.phrases()), *(box for _, box in photo.boxes)]))[:BOXES]
+        found["boxes"][row, : len(boxes)] = np.array(boxes).reshape(-1, 4)
+        for column, (name, box) in enumerate(photo.phrases()[:PHRASES]):
+            for caption in range(CAPTIONS):
+                article = ("", "a ", "the ", "", "a ")[caption] if photo_has_one(photo, box) else ""
+                found["phrases"][row, caption, column] = table.row(article + name, PHRASE_WORDS)
+            found["phrase_boxes"][row, :, column] = box
+            found["phrase_chains"][row, :, column] = column
+    return found
+
+
+def photo_has_one(photo: CocoPhoto, box: tuple[float, float, float, float]) -> bool:
+    """Whether the box is that of one thing, not the union of several."""
+    return any(box == each for _, each in photo.boxes)
 
 
 def arrays_of_names(files: Sequence[Path], table: Table) -> Arrays:
@@ -157,6 +184,7 @@ def arrays_of_names(files: Sequence[Path], table: Table) -> Arrays:
         "phrase_boxes": np.zeros((count, CAPTIONS, PHRASES, 4), dtype=np.float32),
         "phrase_chains": np.full((count, CAPTIONS, PHRASES), -1, dtype=np.int16),
         "boxes": np.full((count, BOXES, 4), -1, dtype=np.float32),
+        "partial": np.zeros(count, dtype=bool),
     }
 
 
@@ -198,6 +226,7 @@ def main() -> None:
     parser.add_argument("--train", action="append", required=True, metavar="NAME=DATA[:SPLIT]")
     parser.add_argument("--dev", action="append", required=True, metavar="NAME=DATA:SPLIT")
     parser.add_argument("--text", required=True, metavar="NAME=DATA:SPLIT")
+    parser.add_argument("--coco", type=Path, help="folder of the texts of COCO train2017")
     parser.add_argument("--names", type=Path, help="folder of photos that are named by their file")
     parser.add_argument("--out", type=Path, required=True)
     chosen = parser.parse_args()
@@ -209,21 +238,38 @@ def main() -> None:
         if seen := held_out & set(map(key_of, photos)):
             raise SystemExit(f"{name}: {len(seen)} photos of a dev split are in it, such as {sorted(seen)[0]}")
     named = sorted(chosen.names.iterdir()) if chosen.names else []
+    captioned, questioned, coco_dev = read_coco(chosen.coco) if chosen.coco else ([], [], [])
+    coco = [*captioned, *questioned]
     texts = [text for photos in (*train.values(), more) for photo in photos for text in texts_of(photo)]
+    texts += [text for photo in coco for text in photo.texts]
     table = Table(texts, shipped_vectors().words)
     parts = [arrays_of(photos, table) for photos in train.values()]
-    parts += [arrays_of_names(named, table)] if named else []
+    names = list(train)
+    for name, photos in (("coco2017", captioned), ("coco2017_questions", questioned)):
+        if photos:
+            parts.append(arrays_of_coco(photos, table))
+            names.append(name)
+    if named:
+        parts.append(arrays_of_names(named, table))
+        names.append("names")
     counts = [len(part["files"]) for part in parts]
     arrays: dict[str, Any] = {f"train_{name}": array for name, array in concatenate(parts).items()}
     arrays["train_source"] = np.repeat(np.arange(len(parts)), counts)
-    arrays["sources"] = np.array([*train, *(["names"] if named else [])])
+    arrays["sources"] = np.array(names)
     for name, photos in dev.items():
         arrays |= {f"{name}_{key}": array for key, array in arrays_of(photos, table).items()}
-    arrays["dev"] = np.array(list(dev))
+    if coco_dev:
+        arrays |= {f"coco2017_dev_{key}": array for key, array in arrays_of_coco(coco_dev, table).items()}
+    arrays["dev"] = np.array([*dev, *(["coco2017_dev"] if coco_dev else [])])
     arrays["text_captions"] = np.stack([captions_of(texts_of(photo), table) for photo in more])
-    add_nouns(arrays, train, named, table)
+    own = [texts_of(photo) for photos in train.values() for photo in photos] + [photo.texts for photo in coco]
+    labels = [[] for photos in train.values() for _ in photos] + [photo.labels for photo in coco]
+    add_nouns(arrays, own, labels, named, table)
     add_words(arrays, table)
     ids = {name: fingerprint_photos(photo.id for photo in photos) for name, photos in train.items()}
+    for name, photos in (("coco2017", captioned), ("coco2017_questions", questioned)):
+        if photos:
+            ids[name] = fingerprint_photos(f"{photo.id:012d}" for photo in photos)
     if named:
         ids["names"] = fingerprint_photos(file.stem for file in named)
     captions = fingerprint_photos(photo.id for photo in more)
@@ -232,22 +278,27 @@ def main() -> None:
     print(dict(zip(arrays["sources"].tolist(), counts, strict=True)), f"{len(table.words):,} words")
 
 
-def add_nouns(arrays: Arrays, train: dict[str, Sequence[Photo]], named: Sequence[Path], table: Table) -> None:
-    """Add the nouns, as word ids, and those that the captions of each photo contain, as (photo, noun) pairs."""
-    nouns = Nouns([texts_of(photo) for photos in train.values() for photo in photos])
+def add_nouns(
+    arrays: Arrays,
+    texts: Sequence[Sequence[str]],
+    labels: Sequence[Sequence[str]],
+    named: Sequence[Path],
+    table: Table,
+) -> None:
+    """Add the nouns as word ids, and those of each photo as (photo, noun) pairs, from texts, labels and file names."""
+    nouns = Nouns(texts)
     index = {name: number for number, name in enumerate(nouns.stems)}
-    pairs = [(row, index[name]) for row, here in enumerate(nouns.of_photo) for name in here if name in index]
-    first, names = len(nouns.of_photo), list(nouns.names)
-    for row, file in enumerate(named, start=first):
-        name = name_of(file)
-        if stem(name) in index:
-            pairs.append((row, index[stem(name)]))
-        else:
-            pairs.append((row, len(names)))
-            names.append(name)
+    names = list(nouns.names)
+    pairs = {(row, index[name]) for row, here in enumerate(nouns.of_photo) for name in here if name in index}
+    for row, here in enumerate([*labels, *([name_of(file)] for file in named)]):
+        for name in here:
+            if stem(name) not in index:
+                index[stem(name)] = len(names)
+                names.append(name)
+            pairs.add((row, index[stem(name)]))
     arrays["nouns"] = np.stack([table.row(name, NOUN_WORDS) for name in names])
     arrays["noun_names"] = np.array(names)
-    arrays["noun_pairs"] = np.array(pairs, dtype=np.int32)
+    arrays["noun_pairs"] = np.array(sorted(pairs), dtype=np.int32)
 
 
 def add_words(arrays: Arrays, table: Table) -> None:

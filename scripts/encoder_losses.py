@@ -86,8 +86,11 @@ class Losses(nn.Module):
         backward = backward_all.logsumexp(dim=1) - backward_all.masked_fill(~same_chain.T, -1e4).logsumexp(dim=1)
         return (forward.mean() + backward.mean()) / 2
 
-    def boxes(self, logits: Tensor, boxes: Tensor, anchors: Tensor, gold: Tensor) -> Tensor:
-        """Train anchors near a gold box to regress it and to predict their IoU, and the others to predict 0."""
+    def boxes(self, logits: Tensor, boxes: Tensor, anchors: Tensor, gold: Tensor, partial: Tensor) -> Tensor:
+        """Train anchors near a gold box to regress it and to predict their IoU, and the others to predict 0.
+
+        In a `partial` photo, not everything has a box, so anchors far from all boxes are left out.
+        """
         there = gold[..., 0] >= 0
         with torch.no_grad():
             overlap = iou(anchors.expand(len(gold), -1, -1), gold) * there[:, None, :]
@@ -102,6 +105,7 @@ class Losses(nn.Module):
             quality[positive] = aligned_iou(boxes[positive], target_box[positive])
         focus = (quality - logits.sigmoid()).abs().square().detach()
         quality_loss = functional.binary_cross_entropy_with_logits(logits, quality, reduction="none") * focus
+        quality_loss = quality_loss * (~partial[:, None] | (overlap.amax(dim=2) > 0.2))
         count = positive.sum().clamp(min=1)
         return (1 - reached).mean() + quality_loss.sum() / count
 

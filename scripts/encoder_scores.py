@@ -31,9 +31,9 @@ def measure(photos: PhotoTower, texts: TextTower, dev: dict[str, Examples], side
                 boxes = kept_boxes(*photos.head(part), PROPOSALS)
                 add_proposal_recall(examples, batch, boxes, reach)
                 hits.append(grounding_hits(photos, texts, examples, batch, part, boxes[:, :GROUNDED]))
-            found["ground_r1"] = round(100 * torch.cat(hits).float().mean().item(), 2)
+            found[f"{name} ground_r1"] = round(100 * torch.cat(hits).float().mean().item(), 2)
             for count, each in reach.items():
-                found[f"reach_{count}"] = round(100 * torch.cat(each).float().mean().item(), 2)
+                found[f"{name} reach_{count}"] = round(100 * torch.cat(each).float().mean().item(), 2)
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Iterable
@@ -45,29 +44,20 @@ def follow(average: nn.Module, network: nn.Module, rate: float) -> None:
 
 
 class Pace:
-    """Number of steps that fit into some minutes, counted from the start and measured over a hundred steps."""
+    """Progress of a training in [0, 1]: by steps, or by time if it has a limit in minutes."""
 
-    def __init__(self, minutes: float) -> None:
-        self._minutes = minutes
-        self.started = self._begun = time.monotonic()
+    def __init__(self, minutes: float, steps: int = 0) -> None:
+        self._minutes, self._steps = minutes, steps
+        self._started = time.monotonic()
+        self.number = 0
 
-    def steps(self, number: int, planned: int) -> int:
-        """Return how many steps to make in all, after `number` of them; without a limit, those planned."""
-        if self._minutes and number == 20:  # compiled
-            self._begun = _finished()
-        if self._minutes and number == 120:
-            pace = (_finished() - self._begun) / 100
-            planned = number + int((self._minutes * 60 - self.seconds) / pace)
-            print(json.dumps({"pace": pace, "steps": planned}), flush=True)
-        return planned
+    def step(self) -> float:
+        """Count a step and return the share of the training that is done with it."""
+        self.number += 1
+        if self._minutes:
+            return min(1.0, self.seconds / (60 * self._minutes))
+        return self.number / self._steps
 
     @property
     def seconds(self) -> float:
-        return time.monotonic() - self.started
-
-
-def _finished() -> float:
-    """Time when the GPU has done what it was given."""
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    return time.monotonic()
+        return time.monotonic() - self._started

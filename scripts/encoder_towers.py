@@ -61,11 +61,23 @@ class TextTower(nn.Module):
         )
         return self.drop(read.masked_fill((numbers == 0)[:, :, None], -1e4).max(dim=1).values)
 
+    def read_all(self, parts: list[Tensor]) -> tuple[Tensor, ...]:
+        """Read texts of several kinds, padded to the longest, in one pass."""
+        longest = max(part.shape[1] for part in parts)
+        padded = torch.cat([functional.pad(part, (0, longest - part.shape[1])) for part in parts])
+        return self(padded).split([len(part) for part in parts])
+
+    def embed_sentences(self, read: Tensor) -> Tensor:
+        return functional.normalize(self.sentence(read).float(), dim=-1)
+
+    def embed_phrases(self, read: Tensor) -> Tensor:
+        return functional.normalize(self.phrase(read).float(), dim=-1)
+
     def sentences(self, numbers: Tensor) -> Tensor:
-        return functional.normalize(self.sentence(self(numbers)).float(), dim=-1)
+        return self.embed_sentences(self(numbers))
 
     def phrases(self, numbers: Tensor) -> Tensor:
-        return functional.normalize(self.phrase(self(numbers)).float(), dim=-1)
+        return self.embed_phrases(self(numbers))
 
 
 class PhotoTower(nn.Module):

@@ -45,6 +45,9 @@ class Settings:
     side: int = 252
     epochs: float = 100.0
     minutes: float = 0.0  # if given, as many epochs as fit
+    first_side: int = 0  # if given, photos have this side at first, which is faster
+    first_share: float = 0.6  # share of the training with it
+    scores: int = 4  # times that dev is scored
     head_steps: int = 150
     batch: int = 256
     captions: int = 3
@@ -59,6 +62,7 @@ class Settings:
     smoothing: float = 0.05
     text_steps: int = 400
     text_weight: float = 0.2
+    text_pairs: int = 256
     region_weight: float = 0.5
     box_weight: float = 0.5
     noun_weight: float = 0.3
@@ -82,6 +86,17 @@ def anchor_shapes(boxes: np.ndarray, count: int) -> tuple[tuple[float, float], .
     return tuple(
         (round(float(w), 4), round(float(h), 4)) for w, h in sorted(centres.tolist(), key=lambda s: s[0] * s[1])
     )
+
+
+@dataclass(frozen=True)
+class Phrases:
+    """The p phrases of a batch: words, photo, position in it, chain and box."""
+
+    names: Tensor
+    photo: Tensor
+    place: Tensor
+    chain: Tensor
+    gold: Tensor
 
 
 class Training:
@@ -111,67 +126,82 @@ class Training:
         self.average = copy.deepcopy(nn.ModuleList([self.photos, self.texts])).requires_grad_(False)
         for texts in (self.texts, self.average[1]):
             texts.read.flatten_parameters()
-        self.compiled = torch.compile(self.photos.maps) if self.device == "cuda" else self.photos.maps
-        cells = chosen.side // encoder.shape.patch
-        centred = anchor_boxes(shape, cells, cells).to(self.device)
-        self.anchors = decode_boxes(centred, torch.zeros_like(centred))
+        self.compiled = torch.compile(self.photos.maps, dynamic=False) if self.device == "cuda" else self.photos.maps
+        self.set_side(chosen.first_side or chosen.side)
         self.nouns = NounPhotos(arrays, len(train), self.device)
         number_of = {word: number for number, word in enumerate(arrays["words"].tolist())}
         self.prefixes = [[number_of[word] for word in text.split()] for text in ("", "a", "the", "a photo of a")]
         self.share = source_shares(arrays, chosen.shares, self.device)
-        self.pace = Pace(chosen.minutes)
+
+    def set_side(self, side: int) -> None:
+        """Train with photos of this side from now on."""
+        self.side = side
+        cells = side // self.photos.encoder.shape.patch
+        centred = anchor_boxes(self.photos.head.shape, cells, cells).to(self.device)
+        self.anchors = decode_boxes(centred, torch.zeros_like(centred))
 
     def noun_texts(self, which: Tensor) -> Tensor:
         prefix = self.prefixes[torch.randint(len(self.prefixes), ()).item()]
         before = torch.tensor(prefix, dtype=torch.int32, device=self.device).expand(len(which), -1)
         return torch.cat([before, self.nouns.texts[which]], dim=1)
 
-    def text_step(self) -> Tensor:
-        rows = torch.randint(len(self.more_text), (self.chosen.batch * 2,), device=self.device)
+    def text_pairs(self) -> list[Tensor]:
+        """Two captions of each of some photos."""
+        rows = torch.randint(len(self.more_text), (self.chosen.text_pairs,), device=self.device)
         pairs = torch.rand(len(rows), self.more_text.shape[1], device=self.device).argsort(dim=1)[:, :2]
-        a, b = (self.texts.sentences(self.more_text[rows, pairs[:, side]]) for side in (0, 1))
+        return [self.more_text[rows, pairs[:, side]] for side in (0, 1)]
+
+    def text_step(self) -> Tensor:
+        a, b = (self.texts.sentences(part) for part in self.text_pairs())
         return self.losses.pairs(a, b, 1)
 
     def photo_step(self, rows: Tensor, frozen: bool) -> Tensor:
         chosen = self.chosen
         view = View.random(len(rows), chosen.smallest_crop, self.device)
-        pixels = view.pixels(self.train.pixels[rows], chosen.side)
+        which = torch.rand(len(rows), self.train.captions.shape[1], device=self.device).argsort(dim=1)
+        which = which[:, : chosen.captions]
+        captions = self.train.captions[rows[:, None], which].flatten(0, 1)
+        drawn, shown = self.nouns.draw(rows, chosen.nouns)
+        marked = self.train.annotated[rows].nonzero()[:, 0]
+        phrases = self.phrases(view[marked], rows[marked], which[marked, 0])
+        one, other = self.text_pairs()
+        # One pass of the recurrent network over all texts: its time hardly depends on their number.
+        read = self.texts.read_all([captions, self.noun_texts(drawn), one, other, phrases.names])
+        sentences, names, one, other = (self.texts.embed_sentences(part) for part in read[:4])
+        pixels = view.pixels(self.train.pixels[rows], self.side)
         with torch.set_grad_enabled(not frozen):
             cells = self.photos.maps(pixels) if frozen else self.compiled(pixels)
         wholes = self.photos.wholes(cells)
-        which = torch.rand(len(rows), self.train.captions.shape[1], device=self.device).argsort(dim=1)
-        which = which[:, : chosen.captions]
-        captions = self.train.captions[rows[:, None], which]
-        sentences = self.texts.sentences(captions.flatten(0, 1)).unflatten(0, (len(rows), -1))
-        loss = self.losses.captions(wholes, sentences)
-        drawn, shown = self.nouns.draw(rows, chosen.nouns)
-        names = self.texts.sentences(self.noun_texts(drawn))
+        loss = self.losses.captions(wholes, sentences.unflatten(0, (len(rows), -1)))
         loss = loss + chosen.noun_weight * self.losses.nouns(wholes, names, shown)
-        marked = self.train.annotated[rows].nonzero()[:, 0]
-        rows, view, cells, which = rows[marked], view[marked], cells[marked], which[marked, 0]
-        gold = view.boxes(self.train.boxes[rows])
+        loss = loss + chosen.text_weight * self.losses.pairs(one, other, 1)
+        cells, gold = cells[marked], view[marked].boxes(self.train.boxes[rows[marked]])
         logits, boxes = self.photos.head(cells)
-        loss = loss + chosen.box_weight * self.losses.boxes(logits, boxes, self.anchors, gold)
+        partial = self.train.partial[rows[marked]]
+        loss = loss + chosen.box_weight * self.losses.boxes(logits, boxes, self.anchors, gold, partial)
         slots = self.candidates(gold, logits.detach(), boxes.detach())
-        return loss + chosen.region_weight * self.losses.grounding(self.grounded(view, cells, slots, rows, which))
+        found = self.grounded(phrases, self.texts.embed_phrases(read[4]), cells, slots)
+        return loss + chosen.region_weight * self.losses.grounding(found)
 
-    def grounded(self, view: View, cells: Tensor, slots: Tensor, rows: Tensor, which: Tensor) -> Grounded:
-        """The phrases of one caption per photo; their own boxes are the first candidates."""
+    def phrases(self, view: View, rows: Tensor, which: Tensor) -> Phrases:
+        """The phrases of one caption per photo that have a box in the crop."""
         boxes = view.boxes(self.train.phrase_boxes[rows, which])
-        there = (self.train.phrase_chains[rows, which] >= 0) & (boxes[..., 0] >= 0)
+        chains = self.train.phrase_chains[rows, which]
+        there = (chains >= 0) & (boxes[..., 0] >= 0)
         photo, place = there.nonzero(as_tuple=True)
-        chain = self.train.phrase_chains[rows, which][there]
-        names = self.train.phrases[rows, which][there]
-        gold = boxes[there]
-        slots[photo, place] = gold
-        overlap = iou(gold[:, None, :], slots[photo])[:, 0]
+        return Phrases(self.train.phrases[rows, which][there], photo, place, chains[there], boxes[there])
+
+    def grounded(self, phrases: Phrases, vectors: Tensor, cells: Tensor, slots: Tensor) -> Grounded:
+        """Regions and overlaps of the phrases; their own boxes are the first candidates."""
+        slots[phrases.photo, phrases.place] = phrases.gold
+        overlap = iou(phrases.gold[:, None, :], slots[phrases.photo])[:, 0]
         regions = self.photos.regions(cells, slots)
         return Grounded(
-            phrases=self.texts.phrases(names),
-            names=names,
-            photo=photo,
-            chain=chain,
-            gold=regions[photo, place],
+            phrases=vectors,
+            names=phrases.names,
+            photo=phrases.photo,
+            chain=phrases.chain,
+            gold=regions[phrases.photo, phrases.place],
             candidates=regions,
             right=overlap >= 0.6,
             unclear=(overlap >= 0.4) & (overlap < 0.6),
@@ -218,20 +248,19 @@ class Training:
         self.average.load_state_dict(nn.ModuleList([self.photos, self.texts]).state_dict())
         optimizer = self.optimizer(chosen.encoder_rate, chosen.head_rate)
         in_epoch = float(self.share.sum()) / chosen.batch
-        steps = round(chosen.epochs * in_epoch)
-        number, quarters = 0, 0
-        while number < steps:
+        pace = Pace(chosen.minutes, round(chosen.epochs * in_epoch))
+        done, scored = 0.0, 0
+        while done < 1:
+            if self.side != chosen.side and done >= chosen.first_share:
+                self.set_side(chosen.side)
             loss = self.photo_step(self.rows(), False)
-            if chosen.text_weight:
-                loss = loss + chosen.text_weight * self.text_step()
-            update(optimizer, loss, number / steps)
+            update(optimizer, loss, done)
             follow(self.average, nn.ModuleList([self.photos, self.texts]), 1 - chosen.average)
-            number += 1
-            steps = self.pace.steps(number, steps)
-            if number * 4 // steps > quarters or number == steps:
-                quarters = number * 4 // steps
-                about = {"epoch": round(number / in_epoch, 1), "loss": round(loss.item(), 3)}
-                yield about | {"s": round(self.pace.seconds)} | self.measure()
+            done = pace.step()
+            if int(done * chosen.scores) > scored:
+                scored = int(done * chosen.scores)
+                about = {"epoch": round(pace.number / in_epoch, 1), "loss": round(loss.item(), 3)}
+                yield about | {"s": round(pace.seconds)} | self.measure()
 
     def measure(self) -> dict[str, float]:
         """Score the averaged weights on dev."""
