@@ -51,7 +51,8 @@ def grounding_hits(
     regions = photos.regions(cells, boxes)
     names = dev.phrases[batch].flatten(1, 2)
     vectors = torch.zeros(*names.shape[:2], regions.shape[2], device=cells.device)
-    vectors[there] = texts.phrases(names[there])
+    if there.any():
+        vectors[there] = texts.phrases(names[there])
     best = torch.einsum("bpe,bne->bpn", vectors, regions).argmax(dim=2)
     picked = boxes.gather(1, best[..., None].expand(-1, -1, 4))
     return (aligned_iou(picked.flatten(0, 1), gold.flatten(0, 1)) >= 0.5).view_as(there)[there]
