@@ -120,7 +120,7 @@ def test_excluding_people_excludes_astronauts_and_photographers(photos: PhotoCol
 @pytest.mark.parametrize("query", ["no people", "without a dog", "-giraffe", "a cat without a dog"])
 def test_a_negation_is_never_more_certain_than_negations_are_right(photos: PhotoCollection, query: str) -> None:
     hits = photos.search(query, top=14, everything=True)
-    assert max(hit.probability or 0 for hit in hits) <= 0.8
+    assert max(hit.probability or 0 for hit in hits) <= 0.75 + 1e-6
 
 
 def test_the_score_of_required_words_is_their_minimum(photos: PhotoCollection) -> None:
