@@ -11,6 +11,7 @@ Examples
 0
 """
 
+import os
 from typing import TYPE_CHECKING
 
 from deixis.exports import lazy_exports
@@ -35,6 +36,11 @@ if TYPE_CHECKING:
     models = shipped_models
 
 __version__ = "0.1.0"
+
+# ONNX Runtime reads this variable when it is imported; without it, it writes a device id to the user's cache and sends
+# usage events. Any import of a module of deixis comes through here first, in every process, and child processes inherit
+# the variable. It overrides a value of the user's, such as 0, because deixis promises to work offline.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 __all__, __getattr__, _ = lazy_exports(
     __name__,

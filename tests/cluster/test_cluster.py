@@ -14,7 +14,7 @@ from deixis import cluster
 from deixis.cluster import PART, ClusterWorkers, open_workers
 from deixis.errors import DeixisError
 from tests.cluster.conftest import packages_without, scheduler_process, worker_process
-from tests.cluster.jobs import Failing, KillingOnce, Squares
+from tests.cluster.jobs import Failing, KillingOnce, Squares, TelemetrySetting
 
 
 def test_results_come_in_order_from_single_threaded_processes(workers: ClusterWorkers) -> None:
@@ -22,6 +22,10 @@ def test_results_come_in_order_from_single_threaded_processes(workers: ClusterWo
     assert [square for square, _, _ in answers] == [number**2 for number in range(100)]
     assert len({process for _, process, _ in answers}) == 2
     assert {threads for _, _, threads in answers} == {1}
+
+
+def test_workers_have_telemetry_turned_off(workers: ClusterWorkers) -> None:
+    assert list(workers.map(TelemetrySetting(), range(2))) == ["1", "1"]
 
 
 def test_tasks_contain_whole_batches() -> None:

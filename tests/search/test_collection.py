@@ -110,6 +110,19 @@ def test_excluded_words_lower_the_probability(photos: PhotoCollection) -> None:
     assert all(without[name] <= plain[name] + 1e-6 for name in plain)
 
 
+@pytest.mark.parametrize("query", ["no people", "nobody", "photos without a person", "-people"])
+def test_excluding_people_excludes_astronauts_and_photographers(photos: PhotoCollection, query: str) -> None:
+    found = {hit.path.stem for hit in photos.search(query, top=14)}
+    assert found
+    assert found.isdisjoint({"astronaut", "drum", "photographer", "tourist"})
+
+
+@pytest.mark.parametrize("query", ["no people", "without a dog", "-giraffe", "a cat without a dog"])
+def test_a_negation_is_never_more_certain_than_negations_are_right(photos: PhotoCollection, query: str) -> None:
+    hits = photos.search(query, top=14, everything=True)
+    assert max(hit.probability or 0 for hit in hits) <= 0.75 + 1e-6
+
+
 def test_the_score_of_required_words_is_their_minimum(photos: PhotoCollection) -> None:
     cat = {hit.path.stem: hit.score for hit in photos.search("cat", top=14, everything=True)}
     coffee = {hit.path.stem: hit.score for hit in photos.search("coffee", top=14, everything=True)}

@@ -8,6 +8,7 @@ import re
 import sys
 from functools import cache
 from importlib.util import find_spec
+from typing import Any
 
 from deixis.errors import DeixisError
 
@@ -46,11 +47,21 @@ def require_torch(purpose: str) -> None:
 
 
 @cache
-def has_cuda_provider() -> bool:
-    """Whether the installed ONNX Runtime has the CUDA provider."""
+def onnx_runtime() -> Any:
+    """Import ONNX Runtime without telemetry; no other function imports it.
+
+    `deixis` sets the variable that prevents telemetry. The call is for programs that import ONNX Runtime before deixis.
+    """
     import onnxruntime
 
-    return "CUDAExecutionProvider" in onnxruntime.get_available_providers()
+    onnxruntime.disable_telemetry_events()
+    return onnxruntime
+
+
+@cache
+def has_cuda_provider() -> bool:
+    """Whether the installed ONNX Runtime has the CUDA provider."""
+    return "CUDAExecutionProvider" in onnx_runtime().get_available_providers()
 
 
 @cache

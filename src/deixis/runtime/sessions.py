@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deixis.errors import DeixisError
-from deixis.runtime.devices import CPU
+from deixis.runtime.devices import CPU, onnx_runtime
 from deixis.runtime.memory import return_freed_memory
 from deixis.storage.artifacts import WEIGHTS, damaged
 from deixis.storage.checksums import CheckedFile
@@ -71,8 +71,7 @@ class Session:
             check_graph(self._graph.read(), TensorFile(self._weights).layout if self._weights else {}, WEIGHTS)
 
     def _open(self) -> Any:
-        import onnxruntime
-
+        onnxruntime = onnx_runtime()
         self.check()  # again, because the files may have been replaced
         if self._weights:
             with damaged(self._weights.path):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -35,6 +37,7 @@ from deixis.search.index.photo_files import absolute_path
 from deixis.search.index.photo_index import PhotoIndex, read_about, write_about
 from deixis.search.index.records import DateLike, IndexedPhoto, PhotoFilter
 from deixis.search.index.snapshot import Box, Grouping, IndexSnapshot, Match, to_box
+from deixis.search.negation import kinds_of
 from deixis.search.places import index_place
 from deixis.search.query import QueryPart, check_contradiction, parse_query
 from deixis.search.results import Hit, HitPhrase, PhotoRecord, SearchResults, format_time
@@ -65,6 +68,10 @@ _MAX_LISTED = 5000
 
 _CERTAIN = 12.0
 """A logit whose probability is displayed as 100 %."""
+
+_NEGATION_LIMIT = math.log(0.75 / 0.25)
+"""The highest logit of a query that excludes something. Of the results of the worst of 20 such queries, 81 and 78 %
+were right in two sets of photos of COCO: that a search does not find a thing does not mean that it is absent."""
 
 _CACHED_SENTENCES = 256
 """Sentences whose vectors are kept, at most 3 MB, and words whose suggestions are kept."""
@@ -170,10 +177,10 @@ class PhotoCollection:
         explain, everything = check_flag(explain, "explain"), check_flag(everything, "everything")
         query = parse_query(sentence, PhotoFilter(after, before, folder, camera))
         required = [self._encode_sentence(part.text) for part in query.required]
-        excluded = [self._encode_sentence(part.text) for part in query.excluded]
+        excluded = [[self._encode_sentence(kind) for kind in kinds_of(part.text)] for part in query.excluded]
         check_contradiction(
             [text for part in required for text in (part.text, *(phrase.text for phrase in part.phrases))],
-            [part.text for part in excluded],
+            [part.text for part in query.excluded],
         )
         with self.index.snapshot() as snapshot:
             photos, searched = snapshot.count(), snapshot.count(query.photo_filter)
@@ -198,8 +205,9 @@ class PhotoCollection:
                 hits = [replace(hit, phrases=self._locate(snapshot, hit, query.required, searched)) for hit in hits]
             reason = _explain_filter(snapshot, query.photo_filter, photos) if photos and not searched else None
         dates = set(words(query.date_words.text)) if query.date_words else set()
-        every = dict.fromkeys(word for part in (*required, *excluded) for word in part.words)
-        unknown = dict.fromkeys(word for part in (*required, *excluded) for word in part.unknown_words)
+        asked_parts = (*required, *(kinds[0] for kinds in excluded))
+        every = dict.fromkeys(word for part in asked_parts for word in part.words)
+        unknown = dict.fromkeys(word for part in asked_parts for word in part.unknown_words)
         untrained = [] if hits else self.encoder.untrained_words(every)
         asked = [word for word in dict.fromkeys([*unknown, *untrained]) if word not in dates]
         suggestions = {word: self._suggest(word) for word in asked}
@@ -312,7 +320,7 @@ class PhotoCollection:
         """
         query = parse_query(sentence)
         parts = [self._encode_sentence(part.text) for part in query.required]
-        excluded = [self._encode_sentence(part.text) for part in query.excluded]
+        excluded = [[self._encode_sentence(kind) for kind in kinds_of(part.text)] for part in query.excluded]
         with self.index.snapshot() as snapshot:
             number, searched = _number(photo_id, snapshot), snapshot.count(query.photo_filter)
             [logit] = self._logits(snapshot, parts, excluded, np.array([number]), searched)
@@ -324,7 +332,7 @@ class PhotoCollection:
         self,
         snapshot: IndexSnapshot,
         required: Sequence[EncodedSentence],
-        excluded: Sequence[EncodedSentence],
+        excluded: Sequence[Sequence[EncodedSentence]],
         numbers: NDArray[np.int64],
         searched: int,
     ) -> Floats:
@@ -341,8 +349,11 @@ class PhotoCollection:
         # probable one.
         certain = np.full(len(numbers), _CERTAIN if self.calibration else 0.0, dtype=np.float32)
         total = np.min([logits(part) for part in required], axis=0) if required else certain
-        for part in excluded:
-            total = _and_not(total, logits(part)) if self.calibration else total - logits(part)
+        if excluded and self.calibration:
+            total = np.minimum(total, _NEGATION_LIMIT)
+        for kinds in excluded:
+            present = np.max([logits(kind) for kind in kinds], axis=0)
+            total = _and_not(total, present) if self.calibration else total - present
         return np.asarray(total, dtype=np.float32)
 
     def _scores_of_others(self, snapshot: IndexSnapshot, numbers: NDArray[np.int64], whole: Floats) -> Floats:
@@ -373,13 +384,13 @@ class PhotoCollection:
     def _shows_none(
         self,
         snapshot: IndexSnapshot,
-        excluded: Sequence[EncodedSentence],
+        excluded: Sequence[Sequence[EncodedSentence]],
         numbers: NDArray[np.int64],
         searched: int,
     ) -> NDArray[np.bool_]:
         """Return which photos no search for an excluded thing would show."""
         found = np.zeros(len(numbers), dtype=bool)
-        for part in excluded:
+        for part in chain.from_iterable(excluded):
             if self.calibration and not part.is_unknown:
                 found |= self._is_hit(self._logits(snapshot, [part], [], numbers, searched), [part], searched)
         return ~found

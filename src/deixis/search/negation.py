@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deixis.language.sentence import Sentence
+from deixis.tokens import words as words_of
 
 _NOT = frozenset(("not", "n't"))
 """Negators of verbs and adjectives."""
@@ -19,6 +20,8 @@ _LINKS = frozenset(("with", "but", "and", ",", "who", "that", "which", "is", "ar
 _NOUNS = ("NN", "NNS", "NNP", "NNPS")
 _BEFORE_NOUN = ("DT", "PDT", "PRP$", "JJ", "JJR", "JJS", "CD", "VBN", "VBG")
 _SIGNS = ("sign", "signs")
+_PEOPLE = ("people", "a person", "a man", "a woman", "a boy", "a girl", "a child", "a baby", "a crowd")
+_PEOPLE_WORDS = frozenset(("people", "person", "persons", "human", "humans", "anyone", "anybody"))
 _ANY = ("any", "a", "an", "the")
 
 
@@ -54,6 +57,20 @@ def find_negations(text: str) -> list[Negation]:
             found.append(Negation(sentence.tokens[first].start, sentence.tokens[after - 1].end, tuple(phrases)))
         at = max(after, at + 1)
     return found
+
+
+def kinds_of(phrase: str) -> tuple[str, ...]:
+    """Return the phrases to search for instead of an excluded one: captions say "a boy" rather than "people".
+
+    Examples
+    --------
+    >>> kinds_of("any people")[:3]
+    ('people', 'a person', 'a man')
+    >>> kinds_of("people in hats")
+    ('people in hats',)
+    """
+    named = [word for word in words_of(phrase.lower()) if word not in _ANY]
+    return _PEOPLE if len(named) == 1 and named[0] in _PEOPLE_WORDS else (phrase,)
 
 
 def _read(sentence: Sentence, words: list[str], at: int) -> tuple[list[tuple[str, int]], int]:

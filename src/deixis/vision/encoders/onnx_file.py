@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deixis.errors import DeixisError
+from deixis.runtime.devices import onnx_runtime
 from deixis.storage.files import hash_file
 from deixis.vision.encoder import InputSize, Pixels
 from deixis.vision.encoders.base import IMAGENET, LoadedNetwork, PixelScale, short_reason
@@ -91,8 +92,7 @@ class OnnxNetwork:
 
 
 def _open_session(path: Path, device: str | None) -> Any:
-    import onnxruntime as runtime
-
+    runtime = onnx_runtime()
     providers = ["CPUExecutionProvider"]
     if device != "cpu" and "CUDAExecutionProvider" in runtime.get_available_providers():
         providers.insert(0, "CUDAExecutionProvider")
