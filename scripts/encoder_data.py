@@ -20,8 +20,8 @@ def decode(data: bytes) -> np.ndarray:
         return np.asarray(photo.convert("RGB").resize((266, 266), Image.Resampling.BICUBIC))
 
 
-def read_photos(folder: Path, files: np.ndarray) -> Tensor:
-    """Return the packed photos as (n, 3, 266, 266)."""
+def read_photos(folder: Path, files: np.ndarray, device: str) -> Tensor:
+    """Return the packed photos as (n, 3, 266, 266) on a device; all of COCO would fill the memory twice."""
     blobs: dict[str, bytes] = {}
     for path in sorted(folder.glob("photos_*.npz")):
         pack = np.load(path)
@@ -29,9 +29,11 @@ def read_photos(folder: Path, files: np.ndarray) -> Tensor:
         for number, name in enumerate(pack["ids"]):
             blobs[str(name)] = data[offsets[number] : offsets[number + 1]]
     wanted = [blobs[str(Path(str(file)).with_suffix(""))] for file in files]
+    pixels = torch.empty((len(wanted), 3, 266, 266), dtype=torch.uint8, device=device)
     with ProcessPoolExecutor() as pool:
-        squares = list(pool.map(decode, wanted, chunksize=64))
-    return torch.from_numpy(np.stack(squares)).permute(0, 3, 1, 2).contiguous()
+        for number, square in enumerate(pool.map(decode, wanted, chunksize=64)):
+            pixels[number] = torch.from_numpy(square).to(device).permute(2, 0, 1)
+    return pixels
 
 
 class Examples:
@@ -48,7 +50,7 @@ class Examples:
         self.boxes = tensor("boxes")
         self.annotated = self.boxes[:, 0, 0] >= 0
         self.partial = tensor("partial")
-        self.pixels = read_photos(photos, arrays[f"{split}_files"]).to(device)
+        self.pixels = read_photos(photos, arrays[f"{split}_files"], device)
 
     def __len__(self) -> int:
         return len(self.captions)
