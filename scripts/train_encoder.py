@@ -257,6 +257,8 @@ class Training:
             update(optimizer, loss, done)
             follow(self.average, nn.ModuleList([self.photos, self.texts]), 1 - chosen.average)
             done = pace.step()
+            if pace.number % 500 == 0:
+                print(f"step {pace.number}, {pace.seconds:.0f} s, loss {loss.item():.3f}", flush=True)
             if int(done * chosen.scores) > scored:
                 scored = int(done * chosen.scores)
                 about = {"epoch": round(pace.number / in_epoch, 1), "loss": round(loss.item(), 3)}
