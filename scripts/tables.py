@@ -1,7 +1,7 @@
 """Compute the tables of the papers on one machine, several models at a time, and write their pages.
 
 python scripts/tables.py DATA … --out docs/scores [--tables NAME …] [--minutes 15]
-python scripts/tables.py --out docs/scores --page docs/results.md --claims docs/claims.md
+python scripts/tables.py --out docs/scores --page docs/results/*.md --claims docs/claims.md
 
 The first form computes what is missing: features first, then the models, --jobs of them at a time on one GPU, in the
 order of --tables. Scores are saved as they are computed (--runs, by default DATA/experiments, with the seconds of each
@@ -9,8 +9,9 @@ in log.jsonl), and the next run continues. After --minutes, trainings that are n
 computed on the first DATA that it can be computed on; --test names those that are scored on their split test, with
 choices on dev. What is complete is written to OUT, one JSON document per table.
 
-The second form only writes pages from the documents in OUT: the tables into the page of results, and each claim of the
-papers with its verdict into the page of claims. The first form writes them too if they are named.
+The second form only writes pages from the documents in OUT: the tables of each paper into the page that is named after
+it, and each claim of the papers with its verdict into the page of claims. The first form writes them too if they are
+named.
 """
 
 from __future__ import annotations
@@ -303,8 +304,9 @@ def _changes_of(table: Table, dataset: Dataset, changes: Sequence[str]) -> list[
 
 
 def write_page(page: Path, out: Path) -> None:
-    """Write the tables into the page of results, between the two marks."""
-    lines = [line for name, table in published_tables().items() for line in _table_lines(table, _read(out, name))]
+    """Write the tables whose names begin with that of the page, between the two marks: entities-1 into entities.md."""
+    found = {name: table for name, table in published_tables().items() if name.startswith(page.stem)}
+    lines = [line for name, table in found.items() for line in _table_lines(table, _read(out, name))]
     _replace_between(page, BEGIN, END, lines)
 
 
@@ -335,7 +337,7 @@ def _read(out: Path, name: str) -> dict[str, Any] | None:
 
 def _table_lines(table: Table, document: Mapping[str, Any] | None) -> Iterator[str]:
     """Yield a table in Markdown: its rows, measured or with the reason why not, and the claims."""
-    yield f"### {table.name}: {table.title}"
+    yield f"## {table.name}: {table.title}"
     if document:
         yield from _about_lines(table, document)
     columns = [column.heading for column in table.columns]
@@ -536,7 +538,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="*", type=Path)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--page", type=Path, help="page of results to write the tables into")
+    parser.add_argument("--page", nargs="+", default=[], type=Path, help="pages to write the tables of a paper into")
     parser.add_argument("--claims", type=Path, help="page of claims to write the verdicts into")
     parser.add_argument("--tables", nargs="+", default=list(published_tables()))
     parser.add_argument("--rows", nargs="+", default=[], help="compute only rows with these keys")
@@ -564,8 +566,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             seconds = min(given.minutes * 60, 10 * 365 * 86400)
             complete = compute(options, given.jobs, seconds, (given.runs or data[0] / FOLDER) / "log.jsonl")
             save_documents(replace(options, only=()), given.out)
-        if given.page:
-            write_page(given.page, given.out)
+        for page in given.page:
+            write_page(page, given.out)
         if given.claims:
             write_claims(given.claims, given.out)
     except DeixisError as error:
