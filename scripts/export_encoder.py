@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from quantization import quantize_products, quantize_weights
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -28,7 +29,6 @@ from deixis.models.matching.spec import TwoBranchSettings
 from deixis.models.matching.two_branch import TwoBranch
 from deixis.models.pipeline import new_model
 from deixis.models.provenance import EncoderInfo, Provenance
-from deixis.runtime.quantization import quantize_products, quantize_weights
 from deixis.storage.artifacts import read_artifact, write_artifact
 from deixis.vision.encoders import open_encoder
 from deixis.vision.encoders.base import IMAGENET

@@ -20,11 +20,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from quantization import quantize_weights
+
 import deixis.vision
 from deixis.models.installed import SHIPPED
 from deixis.models.pipeline import Pipeline, load
 from deixis.models.provenance import Provenance
-from deixis.runtime.quantization import quantize_weights
 from deixis.storage.artifacts import (
     CARD,
     CONFIG,
@@ -80,9 +81,9 @@ def ship_part(artifact: Artifact, folder: Path, *, half: bool = False) -> None:
 def export_again(folder: Path) -> None:
     """Export the graphs of a saved network again; its weights, quantised or not, stay as they are."""
     import onnx
+    from quantization import has_block_products, use_integers
 
     from deixis.runtime.export import export_functions
-    from deixis.runtime.quantization import has_block_products, use_integers
 
     graphs = export_functions(load(folder).model.functions.module)
     artifact = read_artifact(folder, keep_half=True)

@@ -10,12 +10,12 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from quantization import quantize_products, quantize_rows, quantize_weights
 from torch import Tensor, nn
 
 from deixis.errors import DeixisError
 from deixis.runtime import Array, Function, Functions
 from deixis.runtime.attention import attention
-from deixis.runtime.quantization import quantize_products, quantize_rows, quantize_weights
 from deixis.storage.artifacts import WEIGHTS, read_artifact, write_artifact
 from deixis.storage.checksums import CheckedFile
 from deixis.storage.tensors import TensorFile
