@@ -19,7 +19,8 @@ from deixis.runtime.devices import cpu_threads
 from deixis.vision.encoder import ImageEncoder, PreparedPhoto
 from deixis.vision.feature_map import FeatureMap
 
-BATCH = max(4, 2 * cpu_threads())  # more photos per thread take more memory and no less time (docs/decisions.md)
+# More photos per thread take more memory and no less time (docs/experiments/speed.md).
+BATCH = max(4, 2 * cpu_threads())
 READERS = 2
 # Photos at full size need much memory: 36 MB each from a telephone.
 FULL_SIZE_BATCH = 4

@@ -81,7 +81,7 @@ def _rename_block(weights: dict[str, Tensor], layer: str) -> dict[str, Tensor]:
 
 
 def defaults(architecture: str) -> Options:
-    # Of blocks 10 and 12, 10 is better for retrieval and for regions (docs/decisions.md).
+    # Of blocks 10 and 12, 10 is better for retrieval and for regions (docs/experiments/encoder.md).
     return Options(side=224, aspect="squeeze", blocks=(10,))
 
 
