@@ -1,10 +1,10 @@
-# On a fresh machine, run `make demo` or `make test`.
+# On a fresh machine, run `make demo` or `make test`; before a merge, `make test-slow` too.
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 # Sources of the web app, which is built when the package is installed.
 PAGE := hatch_build.py $(shell find web -name node_modules -prune -o -type f -print)
 
-.PHONY: demo test docs lint fuzz soak audit licences sbom benchmarks clean
+.PHONY: demo test test-slow docs lint fuzz soak audit licences sbom benchmarks clean
 
 demo: $(VENV)/.ready
 	$(VENV)/bin/deixis demo
@@ -12,10 +12,17 @@ demo: $(VENV)/.ready
 # The tests start Python a few hundred times, which is faster with cached bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
-# One thread per pytest worker: there is one worker per core already. A test that fails is run once more and listed
-# at the end (-rR): browsers and servers share the machine with whatever else it does.
+# One thread per pytest worker: there is one worker per core already. The tests of a file share its models and servers,
+# so one worker runs them all.
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTHON) -m pytest -n auto --dist loadfile -rfE --durations=10
+
+# Everything that guards behaviour, in a few minutes.
 test: $(VENV)/.ready-test lint
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTHON) -m pytest -n auto --reruns 1 -rRfE --durations=10 --doctest-modules tests src/deixis
+	$(PYTEST) -m "not slow" --doctest-modules tests src/deixis
+
+# What takes long by nature: training again, fuzzing, every moment of a fault, every size of a page.
+test-slow: $(VENV)/.ready-test
+	$(PYTEST) -m slow tests
 
 lint: $(VENV)/.ready-test
 	$(VENV)/bin/ruff check .
@@ -26,7 +33,7 @@ lint: $(VENV)/.ready-test
 docs: $(VENV)/.ready-test
 	$(VENV)/bin/sphinx-build -W --keep-going -q docs docs/_build
 
-# Fuzzes each file reader for a minute (`make test` gives each a few seconds).
+# Fuzzes each file reader for a minute (`make test` replays a saved corpus, `make test-slow` fuzzes for seconds).
 fuzz: $(VENV)/.ready-test
 	OMP_NUM_THREADS=1 $(PYTHON) -m tests.fuzz.fuzzer 60 tests/fuzz/found
 

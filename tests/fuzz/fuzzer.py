@@ -2,7 +2,8 @@
 
 With atheris, fuzzing is guided by branch coverage. Where atheris is not available (it supports Linux and some versions
 of Python), files are mutated at random. Failing inputs are written to FOUND/HARNESS, where every later run tries them
-first, and the process exits with 1.
+first, and the process exits with 1. DEIXIS_FUZZ_CORPUS names a folder for the inputs that reached new code, of which
+`tests.fuzz.corpus` makes the saved corpus.
 """
 
 from __future__ import annotations
@@ -128,7 +129,8 @@ def _import_atheris() -> Any:
 def _fuzz_with_atheris(
     atheris: Any, harness: Harness, seeds: list[bytes], seconds: float, folder: Path, found: Path
 ) -> None:
-    corpus = Path(tempfile.mkdtemp())
+    corpus = Path(os.environ.get("DEIXIS_FUZZ_CORPUS") or tempfile.mkdtemp(), harness.name)
+    corpus.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(seed for seed in seeds if len(seed) <= MAX_LENGTH):
         (corpus / f"seed{number}").write_bytes(seed)
     artifacts = tempfile.mkdtemp()

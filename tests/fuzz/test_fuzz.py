@@ -1,7 +1,7 @@
-"""Thousands of hostile files for each reader; `make fuzz` runs each for a minute, `make soak` for longer.
+"""Hostile files for each reader: a saved corpus, and thousands of others in the slow tier.
 
-The files are the same in each run; DEIXIS_FUZZ_SEED and DEIXIS_FUZZ_RUNS change that. Inputs that failed before are in
-tests/fuzz/found and are tried first.
+The files are the same in each run; DEIXIS_FUZZ_SEED and DEIXIS_FUZZ_RUNS change those of the slow tier. Inputs that
+failed before are in tests/fuzz/found and are tried first. `make fuzz` gives each reader a minute, `make soak` more.
 """
 
 from __future__ import annotations
@@ -23,6 +23,14 @@ FOUND = Path(__file__).parent / "found"
 SECONDS = float(os.environ.get("DEIXIS_FUZZ_SECONDS", "20"))  # at most
 DEFAULTS = {"DEIXIS_FUZZ_SEED": "1", "DEIXIS_FUZZ_RUNS": "3000", "PYTHONHASHSEED": "0"}
 GROUPS = 4  # each imports everything once
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_saved_corpus_is_read_or_refused_in_one_line(name: str) -> None:
+    from tests.fuzz.corpus import replay
+    from tests.fuzz.harnesses import HARNESSES
+
+    assert replay(HARNESSES[name], FOUND) > 10
 
 
 @pytest.mark.slow
