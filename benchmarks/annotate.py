@@ -30,7 +30,6 @@ from annotate_load import measure
 from simulated_crowd import ADVERSARY, CARELESS, HONEST, SPAMMER, Kind, SimulatedWorker, Truth, simulate_crowd
 
 from deixis import geometry
-from deixis.annotate.database import Database
 from deixis.annotate.events import effective_events
 from deixis.annotate.export import export_photo
 from deixis.annotate.known_answers import add_known_photos
@@ -39,6 +38,7 @@ from deixis.annotate.progress import read_progress
 from deixis.annotate.project import Project, add_photos
 from deixis.annotate.queue import Stay
 from deixis.annotate.settings import Settings
+from deixis.annotate.store import Database
 from deixis.annotate.transactions import PhotoSnapshot
 from deixis.annotate.workflow import Task
 from deixis.data.dataset import Dataset

@@ -24,7 +24,6 @@ from annotate import box_scores, chain_scores
 from simulated_crowd import CARELESS, HONEST, Truth, simulate_crowd
 from train_help import stored_proposals
 
-from deixis.annotate.database import Database
 from deixis.annotate.events import Judged, ProposedLinks, effective_events
 from deixis.annotate.export import export_photo
 from deixis.annotate.help.boxes import BoxCalibration, ground_mentions, proposed_boxes
@@ -34,6 +33,7 @@ from deixis.annotate.known_answers import add_known_photos
 from deixis.annotate.material import Material, prepare_photo
 from deixis.annotate.project import Project, add_photos
 from deixis.annotate.settings import Settings
+from deixis.annotate.store import Database
 from deixis.annotate.transactions import PhotoSnapshot
 from deixis.annotate.workflow import Answer, Task
 from deixis.data.dataset import Dataset

@@ -36,8 +36,8 @@ from deixis.annotate.known_answers import add_known_photos
 from deixis.annotate.material import prepare_photo
 from deixis.annotate.people import accept_invitation, csrf_token, invite, start_session
 from deixis.annotate.project import Project, add_photos, make_project, open_project, read_secret
-from deixis.annotate.schema import events
 from deixis.annotate.settings import Settings
+from deixis.annotate.store import events
 from deixis.annotate.web.app import cookie_name
 from deixis.annotate.web.photos import PhotoLibrary
 from deixis.annotate.workflow import Task

@@ -131,8 +131,11 @@ def prepare():
     from deixis.annotate.project import Project, add_photos
     try:
         from simulated_crowd import HONEST, Truth, simulate_crowd as rehearse
-        from deixis.annotate.database import Database
         from deixis.annotate.material import prepare_photo
+        try:
+            from deixis.annotate.store import Database
+        except ImportError:
+            from deixis.annotate.database import Database
     except ImportError:
         from deixis.annotate.rehearsal import HONEST, Truth, rehearse
         from deixis.annotate.store.engine import Database

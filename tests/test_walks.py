@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.annotate.conftest import new_project  # noqa: F401 - a fixture
+from tests.annotate.conftest import made_projects, new_project  # noqa: F401 - fixtures
 from tests.annotate.web.conftest import MakeBench, bench  # noqa: F401 - a fixture
 from tests.tracing import Calls, trace_command, tracing
 
@@ -63,7 +63,6 @@ def test_an_evaluation_passes_the_modules_of_the_page(trained: tuple[Path, Calls
     assert set(listed("Evaluation")) <= {called for _, called in calls}
 
 
-@pytest.mark.parametrize("new_project", ["sqlite"], indirect=True)
 def test_a_judgement_passes_the_modules_of_the_page(bench: MakeBench) -> None:  # noqa: F811
     with tracing() as calls:
         ann = bench().person("Ann")

@@ -13,8 +13,7 @@ import pytest
 import uvicorn
 
 from deixis.annotate import Client, RequestError
-from deixis.annotate.api_tokens import create_token
-from deixis.annotate.people import Role
+from deixis.annotate.people import Role, create_token
 from deixis.annotate.project import Project
 from deixis.annotate.web.app import make_app
 from deixis.annotate.webhooks import JUDGEMENT, add_webhook, list_webhooks

@@ -41,7 +41,7 @@ from deixis.errors import DeixisError
 from deixis.pictures.annotations import draw_annotations
 from tests.annotate.conftest import MakeProject
 from tests.annotate.fakes import BOX, EventLog, answer, gold, people, photo, snapshot
-from tests.annotate.test_linking import DOGS, HIM, MAN, SURE, log_with, proposed_boxes
+from tests.annotate.test_chains import DOGS, HIM, ONE_MAN, SURE, log_with, proposed_boxes
 
 PERFECT = Kind("perfect", error_rate=0.0, box_noise=0.0)
 
@@ -226,7 +226,7 @@ def test_rejected_links_are_attributed_to_workers_with_the_rejection() -> None:
 
 
 def test_boxes_are_attributed_with_the_verdict_of_workers() -> None:
-    log = log_with(MAN, proposed_boxes({HIM: [[10, 10, 50, 60, 0.8], [60, 10, 90, 60, 0.7], [0, 0, 9, 9, 0.6]]}))
+    log = log_with(ONE_MAN, proposed_boxes({HIM: [[10, 10, 50, 60, 0.8], [60, 10, 90, 60, 0.7], [0, 0, 9, 9, 0.6]]}))
     log.answer(Answer.BAD, Answer.GOOD, Answer.ALL, Answer.ALL)
     (chain,) = provenance(log)
     found = chain["proposed"]["boxes"]

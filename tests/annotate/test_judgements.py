@@ -19,8 +19,8 @@ from deixis.annotate.material import prepare_photo
 from deixis.annotate.people import Role
 from deixis.annotate.project import Project, add_photos, open_project
 from deixis.annotate.review import review_queue
-from deixis.annotate.schema import checks
 from deixis.annotate.state import derive_state
+from deixis.annotate.store import checks
 from deixis.annotate.transactions import RefusedError
 from deixis.annotate.workflow import XYXY, Answer, Task
 from tests.annotate.conftest import MakeProject

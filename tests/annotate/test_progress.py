@@ -11,7 +11,7 @@ from sqlalchemy import select
 from deixis.annotate.known_answers import add_known_photos
 from deixis.annotate.people import forget_worker, invite
 from deixis.annotate.progress import WorkerProgress, format_pay, read_progress, summarize_worker
-from deixis.annotate.schema import known_questions, leases
+from deixis.annotate.store import known_questions, leases
 from deixis.annotate.workflow import Answer, Task
 from tests.annotate.conftest import MakeProject
 from tests.annotate.fakes import answer, ask, gold, link_and_verify, people, record, undo

@@ -6,12 +6,13 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deixis.annotate.events import ChainDecision, Discounted, Event, Judged, PhraseDecision, Skipped, Undone
+from deixis.annotate.events import AddedPairs, ChainDecision, Discounted, Event, Judged, PhraseDecision, Skipped, Undone
 from deixis.annotate.material import Material, prepare_photo
-from deixis.annotate.state import PhotoState, Reason, derive_state, extend_state
+from deixis.annotate.state import PhotoState, Reason, derive_state, extend_state, is_plainly_singular
 from deixis.annotate.workflow import Answer, Rules, Status, Task
 from tests.annotate.fakes import BOX, EventLog, judge_at_random, photo
 
@@ -237,3 +238,92 @@ def test_a_judgement_that_answers_no_open_question_changes_nothing() -> None:
     stray = Judged(number=9, worker="w", task=Task.COVERAGE, subject="1:0-11", answer=Answer.ALL)
     state = log.state
     assert extend_state(state, "7", log.events, stray, Rules()) is state
+
+
+def name_one(*phrases: str) -> bool:
+    material = Material("7", phrases, (), 9, 9)
+    return is_plainly_singular(material.mention_at(f"{row}:0-{len(text)}") for row, text in enumerate(phrases))
+
+
+@pytest.mark.parametrize("phrases", [("A dog",), ("a small black dog", "the dog"), ("one man", "his face")])
+def test_an_article_or_one_and_no_plural_is_singular(phrases: tuple[str, ...]) -> None:
+    assert name_one(*phrases)
+
+
+@pytest.mark.parametrize(
+    "phrases",
+    [
+        ("The dog",),  # nothing says how many
+        ("Two dogs",),
+        ("A dog", "the dogs"),
+        ("A group",),
+        ("a pair of shoes",),
+        ("a man and a boy",),
+        ("A crowd of people",),
+        ("a flock",),
+        ("a bit of grass",),
+        (),
+    ],
+)
+def test_anything_else_is_not_plainly_singular(phrases: tuple[str, ...]) -> None:
+    assert not name_one(*phrases)
+
+
+MATERIAL = prepare_photo(photo("A dog runs."))
+ADDED = AddedPairs(
+    number=1,
+    worker="model",
+    model="m",
+    fingerprint="f",
+    pairs=[("0:0-5", [0.0, 0.0, 50.0, 40.0, 0.9]), ("0:0-10", [0.0, 0.0, 99.0, 79.0, 0.2])],
+)
+
+
+def vote(answers: Sequence[Answer], rules: Rules, which: int = 0) -> PhotoState:
+    """Let a different person give each answer to one of the two pairs, while it is asked about."""
+    events: list[Event] = [ADDED]
+    for number, answer in enumerate(answers, start=2):
+        asked = derive_state(MATERIAL, events, rules).questions
+        question = next(each for each in asked if each.new_box and each.new_box.id == f"q1:{which}")
+        assert question.barred == {f"w{earlier}" for earlier in range(2, number)}
+        events.append(
+            Judged(number=number, worker=f"w{number}", task=Task.PAIR, subject=question.subject, answer=answer)
+        )
+    return derive_state(MATERIAL, events, rules)
+
+
+def test_each_pair_is_a_question_of_its_own() -> None:
+    state = derive_state(MATERIAL, [ADDED], Rules())
+    pairs = [question for question in state.questions if question.task is Task.PAIR]
+    assert [(each.mentions, each.new_box and each.new_box.xyxy) for each in pairs] == [
+        (("0:0-5",), (0.0, 0.0, 50.0, 40.0)),
+        (("0:0-10",), (0.0, 0.0, 99.0, 79.0)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answers", "is_right"),
+    [
+        ([Answer.RIGHT] * 2, None),
+        ([Answer.RIGHT] * 3, True),
+        ([Answer.WRONG] * 3, False),
+        ([Answer.RIGHT, Answer.WRONG, Answer.RIGHT, Answer.WRONG], False),  # a tie
+        ([Answer.WRONG, Answer.RIGHT, Answer.RIGHT, Answer.RIGHT], True),
+    ],
+)
+def test_the_majority_of_the_judges_decides_as_soon_as_it_is_certain(
+    answers: list[Answer], is_right: bool | None
+) -> None:
+    pair = vote(answers, Rules(judges_per_pair=4)).pairs[0]
+    assert pair.is_right is is_right
+    assert pair.is_tie == (answers.count(Answer.RIGHT) == answers.count(Answer.WRONG))
+    assert pair.events == tuple(range(2, 2 + len(answers)))
+
+
+def test_an_undone_vote_does_not_count() -> None:
+    rules = Rules(judges_per_pair=1)
+    subject = derive_state(MATERIAL, [ADDED], rules).questions[-1].subject
+    judged = Judged(number=2, worker="w", task=Task.PAIR, subject=subject, answer=Answer.RIGHT)
+    assert derive_state(MATERIAL, [ADDED, judged], rules).pairs[1].is_right
+    undone = [ADDED, judged, Undone(number=3, worker="w", event=2)]
+    assert derive_state(MATERIAL, undone, rules).pairs[1].is_right is None

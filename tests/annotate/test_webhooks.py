@@ -12,23 +12,25 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from deixis.annotate.blocked import blocked_questions
 from deixis.annotate.people import Role
 from deixis.annotate.project import Project, open_project
-from deixis.annotate.schema import messages
-from deixis.annotate.signatures import SignatureError, sign_message, verify_webhook
+from deixis.annotate.review import blocked_questions
+from deixis.annotate.store import messages
 from deixis.annotate.webhooks import (
     DELAYS_S,
     FINISHED,
     JUDGEMENT,
     KINDS,
     REOPENED,
+    SignatureError,
     add_webhook,
     list_webhooks,
     post_message,
     remove_webhook,
     retry_failed,
     send_due_messages,
+    sign_message,
+    verify_webhook,
 )
 from deixis.annotate.workflow import Answer
 from deixis.errors import DeixisError, UnavailableError

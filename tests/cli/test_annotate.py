@@ -13,8 +13,8 @@ from sqlalchemy import select
 from deixis.annotate.people import InvitationError, find_invitation, find_session
 from deixis.annotate.progress import count_qualifying_questions
 from deixis.annotate.project import open_for_work, open_project, read_secret
-from deixis.annotate.schema import photos
 from deixis.annotate.state import Reason
+from deixis.annotate.store import photos
 from deixis.annotate.web.photos import PhotoLibrary
 from deixis.cli.main import _run
 from deixis.data.dataset import Dataset, make_dataset

@@ -13,9 +13,9 @@ import pytest
 from PIL import Image
 from sqlalchemy import select
 
-from deixis.annotate import schema
 from deixis.annotate.people import Role, invite
 from deixis.annotate.project import make_project, open_project
+from deixis.annotate.store import PROTECTED_TABLES, metadata
 from deixis.errors import DeixisError
 from deixis.search.index import PhotoFilter, PhotoIndex, update_index
 from tests.faults.conftest import assert_one_line
@@ -69,7 +69,7 @@ def read_project(folder: Path) -> Any:
     opened = open_project(folder, checked=True)
     try:
         with opened.database.reading() as connection:
-            tables = [table for table in schema.metadata.sorted_tables if table.name in schema.PROTECTED]
+            tables = [table for table in metadata.sorted_tables if table.name in PROTECTED_TABLES]
             rows = [sorted(map(repr, connection.execute(select(table)))) for table in tables]
             states = [opened.snapshots.read(connection, f"dog{number}").state for number in range(3)]
         return rows, repr(states)
@@ -120,7 +120,7 @@ def test_a_project_without_checksums_gets_them_when_it_is_opened(tmp_path: Path)
     path = tmp_path / "project" / "annotations.sqlite"
     with sqlite3.connect(path) as connection:
         register_checks(connection)
-        for table in schema.PROTECTED:
+        for table in PROTECTED_TABLES:
             for event in ("insert", "update", "delete"):
                 connection.execute(f"DROP TRIGGER {table}_{event}_checksum")
         connection.execute("DROP TABLE totals")

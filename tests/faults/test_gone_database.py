@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from deixis.search.collection import open_index
 from deixis.web.app import make_app
-from tests.annotate.conftest import new_project  # noqa: F401 - a fixture
+from tests.annotate.conftest import made_projects, new_project  # noqa: F401 - fixtures
 from tests.annotate.web.conftest import MakeBench, bench  # noqa: F401 - a fixture
 from tests.annotate.web.test_work_routes import judged
 from tests.faults.conftest import assert_one_line

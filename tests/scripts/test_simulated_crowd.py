@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from simulated_crowd import ADVERSARY, HONEST, SPAMMER, SimulationResult, Truth, simulate_crowd
 
-from deixis.annotate.database import Database
 from deixis.annotate.export import export_photo
 from deixis.annotate.known_answers import add_known_photos
 from deixis.annotate.material import prepare_photo
@@ -15,6 +14,7 @@ from deixis.annotate.progress import read_progress
 from deixis.annotate.project import Project, add_photos
 from deixis.annotate.quality import Level
 from deixis.annotate.settings import Settings
+from deixis.annotate.store import Database
 from deixis.annotate.workflow import Task
 from deixis.data.dataset import Dataset
 from deixis.data.imports import import_dataset

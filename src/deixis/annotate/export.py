@@ -14,14 +14,13 @@ import numpy as np
 from sqlalchemy import select
 
 from deixis import geometry
-from deixis.annotate.chains import ChainState
+from deixis.annotate.chains import ChainState, proposed_boxes_for
 from deixis.annotate.events import IMPORTED, Corrected, Event, Judged, ProposedBoxes, ProposedLinks, effective_events
 from deixis.annotate.guidelines import read_guideline_history
-from deixis.annotate.linking import proposed_boxes_for
 from deixis.annotate.project import Project
-from deixis.annotate.schema import photos
 from deixis.annotate.settings import Settings
 from deixis.annotate.state import linked_by
+from deixis.annotate.store import photos
 from deixis.annotate.transactions import PhotoSnapshot
 from deixis.annotate.workflow import XYXY, Answer, Status, Task
 from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo

@@ -12,10 +12,9 @@ from dataclasses import asdict, dataclass, replace
 
 from sqlalchemy import Connection, select
 
-from deixis.annotate.database import read_property, write_property
 from deixis.annotate.events import Judged
 from deixis.annotate.project import Project
-from deixis.annotate.schema import events, properties
+from deixis.annotate.store import events, properties, read_property, write_property
 from deixis.annotate.transactions import RefusedError
 from deixis.annotate.workflow import Task, allowed_answers
 

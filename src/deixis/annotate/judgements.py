@@ -1,6 +1,6 @@
 """Judgements: answering, skipping and undoing, each in a transaction of the caller.
 
-Callers run them with `deixis.annotate.database.Database.run` and pass `JudgementResult.cache` as `after_commit`. A
+Callers run them with `deixis.annotate.store.Database.run` and pass `JudgementResult.cache` as `after_commit`. A
 request that is sent twice is recorded once.
 """
 
@@ -11,13 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import BigInteger, Connection, Row, String, bindparam, select, update
 
-from deixis.annotate import schema
+from deixis.annotate.chains import find_grouping_problem, rand_index
 from deixis.annotate.events import Judged, Skipped, Undone, undone_events
-from deixis.annotate.grouping import find_grouping_problem, rand_index
 from deixis.annotate.guidelines import guideline_version
-from deixis.annotate.lessons import Lesson, make_lesson
+from deixis.annotate.known_answers import Lesson, make_lesson
 from deixis.annotate.people import read_worker
 from deixis.annotate.quality import (
     Purpose,
@@ -28,8 +27,8 @@ from deixis.annotate.quality import (
     update_qualification,
     void_check,
 )
-from deixis.annotate.queue import LeasedQuestion
-from deixis.annotate.schema import events, photos
+from deixis.annotate.queue import KNOWN_QUESTION, LeasedQuestion
+from deixis.annotate.store import checks, events, leases, photos
 from deixis.annotate.transactions import PhotoTransaction, RefusedError, find_event, insert_event
 from deixis.annotate.workflow import ANSWERS_WITH_BOX, XYXY, Answer, Stage, Task, allowed_answers
 
@@ -43,6 +42,23 @@ _MAX_SECONDS = 24 * 3600.0
 
 BoundSeconds = Callable[[float, float], float]
 """Returns the seconds that count, given when a question was leased and the seconds that the client claims."""
+
+_WORKER = bindparam("p_worker", type_=String)
+_BY_NUMBER = bindparam("p_number", type_=BigInteger)
+
+_LEASE = select(leases.c.worker, leases.c.state).where(leases.c.token == bindparam("p_token"))
+
+# Of two simultaneous requests, the second waits for the first and then finds no open lease.
+_ANSWER_LEASE = (
+    update(leases)
+    .where(leases.c.token == bindparam("p_token"), leases.c.worker == _WORKER, leases.c.state == "open")
+    .values(state="answered")
+    .returning(*leases.c)
+)
+
+_CHECKED_IN_TEST = select(checks.c.number).where(
+    checks.c.event == _BY_NUMBER, checks.c.purpose == "test", checks.c.right.is_not(None)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +184,7 @@ def undo_event(project: Project, connection: Connection, worker: str, event: int
     if not (own or found.can_review):
         raise RefusedError(f"event {event} cannot be undone by {found.name or found.id}; ask a reviewer")
     if row.known is not None:  # known questions must behave like all others, except in a test, which shows the answer
-        if connection.scalar(schema.CHECKED_IN_TEST, {"p_number": event}):
+        if connection.scalar(_CHECKED_IN_TEST, {"p_number": event}):
             raise RefusedError("the right answer was shown, so this answer of the test cannot be taken back")
         key = f"undo:{event}:0"
         if (before := find_event(connection, key)) is not None:
@@ -199,10 +215,10 @@ def _close_lease(connection: Connection, worker: str, token: str) -> Row[Any] | 
     """Mark a lease as answered and return its row; for a repeated request, return the number of the event."""
     if not (token.isascii() and token.isprintable()):  # PostgreSQL refuses NUL characters even in a query
         raise UnknownQuestionError
-    row = connection.execute(schema.ANSWER_LEASE, {"p_token": token, "p_worker": worker}).first()
+    row = connection.execute(_ANSWER_LEASE, {"p_token": token, "p_worker": worker}).first()
     if row is not None:
         return row
-    lease = connection.execute(schema.LEASE, {"p_token": token}).first()
+    lease = connection.execute(_LEASE, {"p_token": token}).first()
     if lease is None or lease.worker != worker:  # do not reveal that another worker has this token
         raise UnknownQuestionError
     number = find_event(connection, token) if lease.state == "answered" else None
@@ -243,7 +259,7 @@ def _check_answer(
 ) -> tuple[Qualification, Lesson]:
     """Compare an answer with the known one and update the worker's qualification; explain the known one."""
     task, purpose = Task(lease.task), Purpose(lease.purpose)
-    known = connection.execute(schema.KNOWN_QUESTION, {"p_number": lease.known}).one()
+    known = connection.execute(KNOWN_QUESTION, {"p_number": lease.known}).one()
     expected, shown = Answer(known.answer), lease.asked["new_box"]
     correct = is_correct(task, answer, box, expected, known.boxes, project.settings.good_box_iou, shown)
     if groups is not None:

@@ -1,24 +1,103 @@
-"""Questions with known answers, made from annotated photos, for qualification tests and hidden checks."""
+"""Questions with known answers, made from annotated photos, for qualification tests and hidden checks.
+
+After each question of a test a worker is told the right answer and why it is right. These explanations are made with
+the questions, where the annotations are at hand, and stored with them.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection, insert
 
 from deixis import geometry
-from deixis.annotate import lessons
-from deixis.annotate.grouping import find_grouping_problem, is_groupable
-from deixis.annotate.linking import groups_by_type
+from deixis.annotate.chains import find_grouping_problem, groups_by_type, is_groupable
 from deixis.annotate.material import Material, prepare_photo
 from deixis.annotate.project import Project, add_photos
-from deixis.annotate.schema import known_questions
+from deixis.annotate.store import known_questions
 from deixis.annotate.workflow import XYXY, Answer, DrawnBox, Question, Task
 from deixis.data.records import Photo
+
+REVIEWED = "A reviewer of this project decided so."
+ALL_SAME = "Annotators found that all of them name the same."
+SCENE = "Annotators called it the scene or place as a whole. “No box” counts as right, too."
+NO_BOX = "Annotators drew no box around it. “Scene or place” counts as right, too."
+GOOD_BOX = "It fits the box that annotators drew."
+BAD_BOX = "It does not fit what annotators drew, which is marked."
+RIGHT_REGION = "It is where annotators drew their boxes, which are marked."
+WRONG_REGION = "Annotators drew their boxes elsewhere; they are marked."
+
+_MAX_OTHERS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """Whether an answer was right, the known answer, why it is right, and boxes that show it."""
+
+    correct: bool
+    answer: Answer
+    why: str
+    boxes: tuple[XYXY, ...] = ()
+
+
+def make_lesson(known: Any, correct: bool, box: XYXY | None, min_iou: float) -> Lesson:
+    """Make the lesson after an answer to a known question, a row of its table; `box` was drawn by the worker."""
+    stored = known.lesson or {"why": REVIEWED if known.reviewed else "", "boxes": known.boxes}
+    boxes = tuple(tuple(each) for each in stored["boxes"])
+    why = stored["why"]
+    if Task(known.task) in (Task.DRAWING, Task.QUALITY) and box is not None and boxes:
+        overlap = float(np.max(geometry.iou([box], boxes)))
+        why = f"{why} Yours overlaps {overlap:.0%} with the closest one; {min_iou:.0%} is needed.".strip()
+    return Lesson(correct, Answer(known.answer), why, boxes)
+
+
+def explain_same(texts: Mapping[str, str], chain: Sequence[str], pair: Sequence[str]) -> str:
+    """Explain why two mentions of a chain name the same: others of the chain may say more."""
+    others = [mention for mention in chain if mention not in pair]
+    if not others:
+        return "Annotators found that both name the same."
+    return f"Annotators found that both name the same, as {_quote(texts, others)} in other captions."
+
+
+def explain_different(texts: Mapping[str, str], pair: Sequence[str], *chains: Sequence[str]) -> str:
+    """Explain why mentions of two chains differ: the others of each chain."""
+    said = []
+    for mention, chain in zip(pair, chains, strict=True):
+        others = [other for other in chain if other != mention]
+        if others:
+            said.append(f"“{texts[mention]}” names the same as {_quote(texts, others)}")
+    told = f": {'; '.join(said)}" if said else ""
+    return f"Annotators found that they name different things{told}."
+
+
+def explain_stranger(texts: Mapping[str, str], mention: str) -> str:
+    """Explain which mention does not belong to the others."""
+    return f"“{texts[mention]}”, in caption {int(mention.partition(':')[0]) + 1}, names something else."
+
+
+def explain_groups(texts: Mapping[str, str], groups: Sequence[Sequence[str]]) -> str:
+    """Explain which mentions belong together."""
+    together = [group for group in groups if len(group) > 1]
+    if not together:
+        return "Annotators found that each names something else."
+    said = "; ".join(" · ".join(f"“{texts[name]}”" for name in group) for group in together)
+    return f"Annotators put together: {said}."
+
+
+def count_boxes(count: int) -> str:
+    return "one box" if count == 1 else f"{count} boxes"
+
+
+def _quote(texts: Mapping[str, str], mentions: Sequence[str]) -> str:
+    """Quote different texts of mentions, at most three."""
+    shown = list(dict.fromkeys(texts[mention] for mention in mentions))[:_MAX_OTHERS]
+    return ", ".join(f"“{text}”" for text in shown)
+
 
 CLEARLY_BAD_IOU = 0.4
 """A box with a lower IoU is clearly bad."""
@@ -126,7 +205,7 @@ def make_grouped_questions(photo: Photo, material: Material, rng: random.Random)
             chains.setdefault(chain_of[name], []).append(name)
         groups = tuple(map(tuple, chains.values()))
         if find_grouping_problem(names, groups) is None:
-            why = lessons.explain_groups(texts, groups)
+            why = explain_groups(texts, groups)
             yield KnownQuestion(Question(material.photo, Task.GROUP, names), Answer.GROUPED, why=why, groups=groups)
 
 
@@ -166,13 +245,13 @@ def _link_questions(
         pairs = [pair for pair in combinations(chain.mentions, 2) if _caption(pair[0]) != _caption(pair[1])]
         if pairs:
             pair = rng.choice(pairs)
-            why = lessons.explain_same(texts, chain.mentions, pair)
+            why = explain_same(texts, chain.mentions, pair)
             yield KnownQuestion(Question(photo, Task.LINK, pair), Answer.YES, why=why, right_boxes=chain.boxes)
     for one, other in combinations(chains, 2):
         pairs = [(a, b) for a in one.mentions for b in other.mentions if _caption(a) != _caption(b)]
         if one.types & other.types and pairs:
             pair = rng.choice(pairs)
-            why = lessons.explain_different(texts, pair, one.mentions, other.mentions)
+            why = explain_different(texts, pair, one.mentions, other.mentions)
             yield KnownQuestion(Question(photo, Task.LINK, pair), Answer.NO, why=why)
 
 
@@ -183,7 +262,7 @@ def _verification_questions(
     for chain in chains:
         if len(chain.mentions) > 1:
             question = Question(photo, Task.VERIFY, chain.mentions)
-            yield KnownQuestion(question, Answer.YES, why=lessons.ALL_SAME, right_boxes=chain.boxes)
+            yield KnownQuestion(question, Answer.YES, why=ALL_SAME, right_boxes=chain.boxes)
         foreign = [
             mention
             for other in chains
@@ -193,27 +272,27 @@ def _verification_questions(
         ]
         if foreign:
             stranger = rng.choice(foreign)
-            why = lessons.explain_stranger(texts, stranger)
+            why = explain_stranger(texts, stranger)
             yield KnownQuestion(Question(photo, Task.VERIFY, (*chain.mentions, stranger)), Answer.NO, why=why)
 
 
 def _box_questions(photo: str, chain: _GoldChain, size: tuple[int, int], rng: random.Random) -> Iterator[KnownQuestion]:
     shown = (chain.shown,)
     if not chain.boxes:
-        answer, why = (Answer.SCENE, lessons.SCENE) if chain.scene else (Answer.NO_BOX, lessons.NO_BOX)
+        answer, why = (Answer.SCENE, SCENE) if chain.scene else (Answer.NO_BOX, NO_BOX)
         yield KnownQuestion(Question(photo, Task.REQUIREMENT, shown), answer, why=why)
         return
-    count, right = lessons.count_boxes(len(chain.boxes)), chain.boxes
+    count, right = count_boxes(len(chain.boxes)), chain.boxes
     why = f"Annotators drew {count} around it."
     yield KnownQuestion(Question(photo, Task.REQUIREMENT, shown), Answer.BOX, why=why, right_boxes=right)
     drawn = tuple(DrawnBox(f"k{number}", box, "") for number, box in enumerate(chain.boxes))
     why = f"Annotators drew {count}."
     yield KnownQuestion(Question(photo, Task.DRAWING, shown), Answer.DRAWN, chain.boxes, why, right)
     question = Question(photo, Task.QUALITY, shown, drawn[1:], drawn[0])
-    yield KnownQuestion(question, Answer.GOOD, right[:1], lessons.GOOD_BOX, right)
+    yield KnownQuestion(question, Answer.GOOD, right[:1], GOOD_BOX, right)
     if (bad := clearly_bad_box(chain.boxes, size, rng)) is not None:
         question = Question(photo, Task.QUALITY, shown, (), DrawnBox("k-bad", bad, ""))
-        yield KnownQuestion(question, Answer.BAD, right, lessons.BAD_BOX, right)
+        yield KnownQuestion(question, Answer.BAD, right, BAD_BOX, right)
     why = f"Annotators drew {count}, and all are there."
     yield KnownQuestion(Question(photo, Task.COVERAGE, shown, drawn), Answer.ALL, why=why, right_boxes=right)
     if len(drawn) > 1:

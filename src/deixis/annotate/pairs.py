@@ -1,83 +1,276 @@
-"""Phrase–region pairs that people judge right or wrong (HM-LSTM paper, section 5.3.2).
+"""The human check of phrase–region correspondences: read pairs from files, add them to a project, and score them.
 
-Each pair is a workflow of its own with a single task, a vote of `judges_per_pair` people.
+The HM-LSTM paper (section 5.3.2) draws 2,000 pairs at random, asks ten people about each and counts those that most of
+them call right. The files are those of training (``N-correspondences.jsonl``) or prediction files of any system
+(`deixis.evaluation.predictions`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import json
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
-from deixis.annotate.events import AddedPairs, Judged
-from deixis.annotate.workflow import (
-    Answer,
-    DrawnBox,
-    Question,
-    Rules,
-    Task,
-    WorkerAnswer,
-    WorkflowState,
-    apply_answer,
-    format_subject,
+from sqlalchemy import select
+
+from deixis import geometry
+from deixis.annotate.events import AddedPairs
+from deixis.annotate.judgements import MIN_BOX_SIDE
+from deixis.annotate.known_answers import (
+    CLEARLY_BAD_IOU,
+    RIGHT_REGION,
+    WRONG_REGION,
+    KnownQuestion,
+    add_known_photos,
+    clearly_bad_box,
 )
+from deixis.annotate.material import Material, prepare_photo
+from deixis.annotate.people import find_or_add_model
+from deixis.annotate.project import PAIRS_PROPERTY, Project, add_photos
+from deixis.annotate.state import PairState
+from deixis.annotate.store import photos, write_property
+from deixis.annotate.transactions import change_photo
+from deixis.annotate.workflow import XYXY, Answer, DrawnBox, Question, Task
+from deixis.data.records import Photo
+from deixis.errors import DeixisError
+from deixis.evaluation.agreement import Judgement, krippendorff_alpha
+from deixis.evaluation.intervals import Interval, bootstrap, ratio_of
+from deixis.language.sentence import Sentence
+from deixis.storage.atomic import explain_os_errors
+from deixis.storage.files import hash_file
+
+CORRESPONDENCES = "deixis-correspondences"
 
 
 @dataclass(frozen=True, slots=True)
-class PairState:
-    """A phrase, the region that a model chose for it, and the votes about it."""
+class PhrasePair:
+    """A phrase of a photo, by its mention id, and the region that a model chose for it."""
 
+    photo: str
     mention: str
-    region: DrawnBox
+    region: XYXY
     confidence: float
-    model: str
-    workflow: WorkflowState
-    events: tuple[int, ...]  # numbers of the judgements that count
-
-    @property
-    def is_right(self) -> bool | None:
-        """Whether most votes say "right", so not after a tie; None while the vote is open."""
-        if self.workflow.stage is Task.PAIR:
-            return None
-        votes = [vote.answer for vote in self.workflow.pair_votes]
-        return 2 * votes.count(Answer.RIGHT) > len(votes)
-
-    @property
-    def is_tie(self) -> bool:
-        votes = [vote.answer for vote in self.workflow.pair_votes]
-        return self.is_right is not None and 2 * votes.count(Answer.RIGHT) == len(votes)
-
-    def next_question(self, photo: str, rules: Rules) -> Question | None:
-        """Return the open question about the pair, with the people who have voted."""
-        if self.workflow.stage is not Task.PAIR:
-            return None
-        voters = frozenset(vote.worker for vote in self.workflow.pair_votes) if rules.independent else frozenset()
-        return Question(photo, Task.PAIR, (self.mention,), (), self.region, voters)
 
 
-def derive_pairs(
-    added: Iterable[AddedPairs], judgements: Mapping[str, Sequence[Judged]], rules: Rules
-) -> tuple[PairState, ...]:
-    """Derive the pairs of a photo from its events; `judgements` are those about pairs by their subjects."""
-    return tuple(
-        _derive_pair(event, number, mention, region, judgements, rules)
-        for event in added
-        for number, (mention, region) in enumerate(event.pairs)
+def read_pairs(path: Path, by_id: Mapping[str, Photo]) -> list[PhrasePair]:
+    """Read the pairs of a file whose photos are in `by_id`, in the order of the file."""
+    with explain_os_errors(path), path.open("rb") as lines:
+        first = lines.readline()
+    try:
+        header = json.loads(first)
+        is_correspondences = isinstance(header, dict) and header.get("format") == CORRESPONDENCES
+    except ValueError:
+        raise DeixisError(f"{path}: line 1 is not JSON; expected correspondences or predictions") from None
+    found = _read_correspondences(path, by_id) if is_correspondences else _read_predictions(path, by_id)
+    pairs = list(found)
+    if not pairs:
+        raise DeixisError(f"{path}: no phrase of a photo of this data set")
+    return pairs
+
+
+def _read_correspondences(path: Path, by_id: Mapping[str, Photo]) -> Iterator[PhrasePair]:
+    with path.open(encoding="utf-8") as lines:
+        next(lines)
+        for number, line in enumerate(lines, start=2):
+            try:
+                document = json.loads(line)
+                photo = by_id.get(document["photo"])
+                if photo is None:
+                    continue
+                seen: dict[tuple[int, str], int] = {}
+                for phrase in document["phrases"]:
+                    key = (phrase["sentence"], phrase["text"])
+                    span = _find_phrase(photo.sentences[phrase["sentence"]].text, phrase["text"], seen.get(key, 0))
+                    seen[key] = seen.get(key, 0) + 1
+                    if span is not None:
+                        mention = f"{phrase['sentence']}:{span[0]}-{span[1]}"
+                        yield PhrasePair(photo.id, mention, tuple(phrase["box"]), float(phrase["confidence"]))
+            except (ValueError, KeyError, TypeError, IndexError) as error:
+                raise DeixisError(f"{path}: line {number} is damaged ({type(error).__name__}: {error})") from None
+
+
+def _find_phrase(caption: str, phrase: str, occurrence: int) -> tuple[int, int] | None:
+    """Find the words of a phrase in a caption; phrases with the same words are found one after another."""
+    tokens, words = Sentence(caption).tokens, phrase.casefold().split()
+    starts = [
+        start
+        for start in range(len(tokens) - len(words) + 1)
+        if words and [token.text.casefold() for token in tokens[start : start + len(words)]] == words
+    ]
+    if not starts:
+        return None
+    start = starts[min(occurrence, len(starts) - 1)]
+    return tokens[start].start, tokens[start + len(words) - 1].end
+
+
+def _read_predictions(path: Path, by_id: Mapping[str, Photo]) -> Iterator[PhrasePair]:
+    from deixis.evaluation.predictions import Prediction, read_predictions
+
+    for prediction in read_predictions(path):
+        if not isinstance(prediction, Prediction) or prediction.photo not in by_id or not len(prediction.boxes):
+            continue
+        best = int(prediction.scores.argmax())
+        x1, y1, x2, y2 = prediction.boxes[best].tolist()
+        mention = f"{prediction.caption}:{prediction.span[0]}-{prediction.span[1]}"
+        yield PhrasePair(prediction.photo, mention, (x1, y1, x2, y2), float(prediction.scores[best]))
+
+
+def sample_pairs(pairs: Sequence[PhrasePair], count: int, seed: int = 0) -> list[PhrasePair]:
+    """Draw pairs at random, without repetition, in the order of the file."""
+    if count >= len(pairs):
+        return list(pairs)
+    chosen = random.Random(seed).sample(range(len(pairs)), count)  # noqa: S311 - no secret
+    return [pairs[number] for number in sorted(chosen)]
+
+
+def add_pairs(project: Project, annotated: Iterable[Photo], pairs: Iterable[PhrasePair], path: Path) -> int:
+    """Add photos with pairs to judge, and nothing else to ask about them; return the number of pairs."""
+    by_photo: dict[str, list[PhrasePair]] = {}
+    for pair in pairs:
+        by_photo.setdefault(pair.photo, []).append(pair)
+    fingerprint, count = hash_file(path)[:12], 0
+    for photo in annotated:
+        if photo.id not in by_photo:
+            continue
+        material = replace(prepare_photo(photo), mentions=())
+        chosen = [(pair.mention, region) for pair in by_photo[photo.id] if (region := _clip(pair, material))]
+        if not chosen:
+            continue
+        add_photos(project, [material])
+        with change_photo(project, photo.id) as transaction:
+            worker = find_or_add_model(project, transaction.connection, path.name, fingerprint)
+            body = {"model": path.name, "fingerprint": fingerprint, "pairs": chosen}
+            transaction.add_event(f"{AddedPairs.kind}:{photo.id}:{fingerprint}", worker, AddedPairs.kind, body)
+            transaction.apply()
+        count += len(chosen)
+    with project.database.writing() as connection:
+        write_property(connection, PAIRS_PROPERTY, str(count))
+    return count
+
+
+def _clip(pair: PhrasePair, material: Material) -> list[float] | None:
+    """Return the region inside the photo with its confidence; None if nothing of it is inside."""
+    material.mention_at(pair.mention)  # it must be in a caption
+    x1, y1, x2, y2 = geometry.clip(pair.region, material.width, material.height).tolist()
+    if x2 - x1 < MIN_BOX_SIDE or y2 - y1 < MIN_BOX_SIDE:
+        return None
+    return [x1, y1, x2, y2, pair.confidence]
+
+
+def add_known_pairs(project: Project, annotated: Iterable[Photo], *, folder: int = 0) -> int:
+    """Add annotated photos as a source of pairs with known answers; return their number."""
+    return add_known_photos(project, annotated, folder=folder, make=make_known_pairs)
+
+
+def make_known_pairs(photo: Photo, material: Material, rng: random.Random) -> Iterator[KnownQuestion]:
+    """Make a right and a wrong pair of each chain with boxes: the region of all its boxes, and one far from them."""
+    regions: dict[str, XYXY] = {}
+    for chain in photo.chains:
+        if boxes := [box.xyxy for box in photo.boxes_of(chain.id)]:
+            x1, y1, x2, y2 = geometry.union(boxes).tolist()
+            regions[chain.id] = (x1, y1, x2, y2)
+    size = (material.width, material.height)
+    for number, caption in enumerate(photo.sentences):
+        for mention in caption.mentions:
+            region = regions.get(mention.chain or "")
+            if region is None:
+                continue
+            name = f"{number}:{mention.start}-{mention.end}"
+            right = tuple(box.xyxy for box in photo.boxes_of(mention.chain or ""))
+            yield _known_pair(photo.id, name, region, Answer.RIGHT, RIGHT_REGION, right)
+            others = [
+                other
+                for other in regions.values()
+                if float(geometry.iou([other], [region])[0, 0]) < CLEARLY_BAD_IOU / 2
+            ]
+            wrong = rng.choice(others) if others else clearly_bad_box((region,), size, rng)
+            if wrong is not None:
+                yield _known_pair(photo.id, name, wrong, Answer.WRONG, WRONG_REGION, right)
+
+
+def _known_pair(
+    photo: str, mention: str, region: XYXY, answer: Answer, why: str, boxes: tuple[XYXY, ...]
+) -> KnownQuestion:
+    box = DrawnBox(f"k-{answer.value}", region, "")
+    return KnownQuestion(Question(photo, Task.PAIR, (mention,), (), box), answer, why=why, right_boxes=boxes)
+
+
+@dataclass(frozen=True, slots=True)
+class PairScores:
+    """The accuracy of pairs by the majority of the judges. The fields are JSON keys.
+
+    `accuracy` is the share of right pairs among those whose vote has ended, with a 95 % bootstrap interval over photos.
+    A tie does not count as right. `agreement` is Krippendorff's alpha of the votes.
+    """
+
+    pairs: int
+    judged: int
+    right: int
+    ties: int
+    judgements: int
+    judges: int
+    accuracy: float | None
+    interval: tuple[float, float] | None
+    agreement: float | None
+
+
+def score_pairs(project: Project) -> PairScores:
+    """Score the pairs of a project so far."""
+    by_photo = read_pair_states(project)
+    pairs = [pair for found in by_photo.values() for pair in found]
+    ended = {photo: [pair for pair in found if pair.is_right is not None] for photo, found in by_photo.items()}
+    ended = {photo: found for photo, found in ended.items() if found}
+    judged = sum(map(len, ended.values()))
+    right = [sum(bool(pair.is_right) for pair in found) for found in ended.values()]
+    votes = [
+        Judgement(photo, f"{pair.mention} {pair.region.id}", vote.worker, vote.answer.value)
+        for photo, found in by_photo.items()
+        for pair in found
+        if len(pair.workflow.pair_votes) > 1
+        for vote in pair.workflow.pair_votes
+    ]
+    interval: Interval | None = None
+    if len(ended) > 1:
+        interval = bootstrap(ratio_of(right, [len(found) for found in ended.values()]), len(ended))
+    return PairScores(
+        pairs=len(pairs),
+        judged=judged,
+        right=sum(right),
+        ties=sum(pair.is_tie for pair in pairs),
+        judgements=sum(len(pair.workflow.pair_votes) for pair in pairs),
+        judges=len({vote.worker for pair in pairs for vote in pair.workflow.pair_votes}),
+        accuracy=sum(right) / judged if judged else None,
+        interval=(interval.low, interval.high) if interval else None,
+        agreement=krippendorff_alpha(votes, rounds=1).coefficient if votes else None,
     )
 
 
-def _derive_pair(
-    event: AddedPairs,
-    number: int,
-    mention: str,
-    region: Sequence[float],
-    judgements: Mapping[str, Sequence[Judged]],
-    rules: Rules,
-) -> PairState:
-    x1, y1, x2, y2, confidence = region
-    box = DrawnBox(f"q{event.number}:{number}", (x1, y1, x2, y2), event.worker)
-    workflow, counted = WorkflowState(Task.PAIR, new_box=box), []
-    for judged in judgements.get(format_subject((mention,), (), box), ()):
-        workflow, transition = apply_answer(workflow, WorkerAnswer(judged.answer, judged.worker), rules)
-        if transition is not None:
-            counted.append(judged.number)
-    return PairState(mention, box, confidence, event.model, workflow, tuple(counted))
+def read_pair_states(project: Project) -> dict[str, tuple[PairState, ...]]:
+    """Read the pairs of each photo."""
+    with project.database.reading() as connection:
+        names = connection.scalars(select(photos.c.id).where(photos.c.known.is_(False)).order_by(photos.c.place)).all()
+        found = {name: project.snapshots.read(connection, name).state.pairs for name in names}
+    return {name: pairs for name, pairs in found.items() if pairs}
+
+
+def describe_pairs(project: Project) -> Iterator[dict[str, Any]]:
+    """Describe each pair with its votes, for a file of JSON Lines."""
+    for photo, pairs in read_pair_states(project).items():
+        with project.database.reading() as connection:
+            material = project.snapshots.read(connection, photo).material
+        for pair in pairs:
+            answers = [vote.answer for vote in pair.workflow.pair_votes]
+            yield {
+                "photo": photo,
+                "mention": pair.mention,
+                "phrase": material.mention_at(pair.mention).text,
+                "box": list(pair.region.xyxy),
+                "confidence": pair.confidence,
+                "model": pair.model,
+                "votes_right": answers.count(Answer.RIGHT),
+                "votes_wrong": answers.count(Answer.WRONG),
+                "right": pair.is_right,
+            }

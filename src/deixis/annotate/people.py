@@ -1,6 +1,7 @@
-"""The workers of a project and their sessions.
+"""The workers of a project, their sessions, and their API tokens.
 
-Workers are invited by name; events refer to them by an opaque id only, and their personal data can be deleted.
+Workers are invited by name; events refer to them by an opaque id only, and their personal data can be deleted. An API
+token is a long-lived secret with which a program acts as a worker.
 """
 
 from __future__ import annotations
@@ -11,10 +12,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, delete, insert, null, select, update
+from sqlalchemy import Connection, String, bindparam, delete, insert, null, select, update
 
-from deixis.annotate import schema
-from deixis.annotate.schema import api_tokens, leases, questions, remarks, sessions, workers
+from deixis.annotate.store import api_tokens, leases, questions, remarks, sessions, workers
 from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
@@ -25,6 +25,20 @@ SESSION_SECONDS = 30 * 86400.0
 API_TOKEN_PREFIX = "dxa_"  # noqa: S105 - not a secret
 MODEL_ROLE = "model"
 """The role of models that make proposals; they appear in no list of workers."""
+
+
+WORKER_COLUMNS = (
+    workers.c.id,
+    workers.c.name,
+    workers.c.role,
+    workers.c.vouched,
+    workers.c.history_items,
+    workers.c.history_accuracy,
+    workers.c.forgotten,
+    workers.c.suspended_at,
+)
+
+_WORKER = select(*WORKER_COLUMNS).where(workers.c.id == bindparam("p_worker", type_=String))
 
 
 class NameTakenError(DeixisError):
@@ -255,7 +269,7 @@ def find_worker(connection: Connection, name_or_id: str) -> Worker:
 
 
 def read_worker(connection: Connection, worker: str) -> Worker:
-    row = connection.execute(schema.WORKER, {"p_worker": worker}).first()
+    row = connection.execute(_WORKER, {"p_worker": worker}).first()
     if row is None:
         raise DeixisError(f"no worker {worker!r} in this project")
     return make_worker(row)
@@ -310,3 +324,63 @@ def csrf_token(token: str) -> str:
 
 def hash_token(token: str) -> str:
     return hashlib.sha256(token.encode(errors="replace")).hexdigest()
+
+
+DAY_S = 86400.0
+
+
+class UnknownTokenError(DeixisError):
+    """No token has this id."""
+
+    def __init__(self) -> None:
+        super().__init__("no such API token in this project")
+
+
+@dataclass(frozen=True, slots=True)
+class ApiToken:
+    """An API token without its secret. The fields are JSON keys."""
+
+    id: str
+    name: str
+    worker: str
+    who: str | None
+    created_at: float
+    until: float
+
+
+def create_token(project: Project, name_or_id: str, name: str, *, days: int = 365) -> tuple[str, str]:
+    """Make a token for a worker, named after its use; return its id and its secret, of which only a hash is stored."""
+    name = name.strip()
+    if not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
+        raise DeixisError(f"{name[:MAX_NAME_LENGTH]!r}: a name has 1 to {MAX_NAME_LENGTH} printable characters")
+    if days < 1:
+        raise DeixisError(f"{days} days: use at least 1")
+    number, secret = secrets.token_hex(4), f"{API_TOKEN_PREFIX}{secrets.token_urlsafe(32)}"
+    now = project.clock()
+    row = {"id": number, "hash": hash_token(secret), "name": name, "created_at": now, "until": now + days * DAY_S}
+    with project.database.writing() as connection:
+        connection.execute(insert(api_tokens), row | {"worker": find_worker(connection, name_or_id).id})
+    return number, secret
+
+
+def list_tokens(project: Project, worker: str | None = None) -> list[ApiToken]:
+    """List the tokens of a worker, or all of them, oldest first."""
+    columns = (api_tokens.c.id, api_tokens.c.name, api_tokens.c.worker, workers.c.name.label("who"))
+    chosen = select(*columns, api_tokens.c.created_at, api_tokens.c.until).join(
+        workers, workers.c.id == api_tokens.c.worker
+    )
+    if worker is not None:
+        chosen = chosen.where(api_tokens.c.worker == worker)
+    with project.database.reading() as connection:
+        rows = connection.execute(chosen.order_by(api_tokens.c.created_at, api_tokens.c.id)).all()
+    return [ApiToken(*row) for row in rows]
+
+
+def revoke_token(project: Project, token: str, worker: str | None = None) -> None:
+    """Delete a token by its id; of a worker only, if given."""
+    same = api_tokens.c.id == token
+    if worker is not None:
+        same &= api_tokens.c.worker == worker
+    with project.database.writing() as connection:
+        if not connection.execute(delete(api_tokens).where(same)).rowcount:
+            raise UnknownTokenError

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy import ColumnElement, Connection, case, func, select
 
-from deixis.annotate.blocked import blocked_questions
 from deixis.annotate.events import Judged, Skipped, Undone
 from deixis.annotate.gallery import CorrectionSummary, summarize_corrections
 from deixis.annotate.people import MODEL_ROLE
 from deixis.annotate.project import Project, tasks_in_use
 from deixis.annotate.quality import Level, Qualification, lock_worker, stage_sizes, update_qualification
-from deixis.annotate.schema import checks, events, known_questions, photos, qualifications, questions, workers
+from deixis.annotate.review import blocked_questions
+from deixis.annotate.store import checks, events, known_questions, photos, qualifications, questions, workers
 from deixis.annotate.workflow import Answer, Task
 from deixis.evaluation.agreement import Judgement, krippendorff_alpha
 from deixis.storage.files import escape_formula

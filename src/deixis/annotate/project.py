@@ -18,13 +18,21 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from deixis.annotate import schema
-from deixis.annotate.database import Database, read_property, write_property
 from deixis.annotate.events import Discounted, Judged, Skipped
 from deixis.annotate.material import Material
 from deixis.annotate.queue import update_questions
-from deixis.annotate.schema import photos, requeue
 from deixis.annotate.settings import Settings, read_settings, write_settings
+from deixis.annotate.store import (
+    FORMAT,
+    Database,
+    events,
+    metadata,
+    photos,
+    properties,
+    read_property,
+    requeue,
+    write_property,
+)
 from deixis.annotate.transactions import PhotoTransaction, SnapshotCache, change_photo, find_event, photo_columns
 from deixis.annotate.webhooks import Webhook, read_webhooks
 from deixis.annotate.workflow import CHAIN_TASKS, Rules, Task
@@ -76,7 +84,7 @@ def make_project(
     folder: Path, *, url: str | None = None, images: Path | None = None, settings: Settings | None = None
 ) -> Project:
     """Create a project without photos; without `url` (PostgreSQL), its database is an SQLite file in the directory."""
-    about = {"format": schema.FORMAT, "database": url, "images": str(images.absolute()) if images else None}
+    about = {"format": FORMAT, "database": url, "images": str(images.absolute()) if images else None}
     with new_directory(folder, replace=None, private=True) as unfinished:
         database = Database(url or _sqlite_url(unfinished))
         try:
@@ -114,7 +122,7 @@ def _read_about(folder: Path) -> dict[str, Any]:
         raise DeixisError(f"{path}: cannot be read ({error.strerror or error})") from None
     except (ValueError, RecursionError) as error:
         raise DeixisError(f"{path}: damaged ({error})") from None
-    if not isinstance(about, dict) or about.get("format") != schema.FORMAT:
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise DeixisError(f"{path}: does not describe an annotation project")
     return about
 
@@ -186,12 +194,12 @@ def backup_project(project: Project, out: Path) -> int:
         copy.create_tables()
         count = 0
         with project.database.reading() as source, copy.writing() as target:
-            target.execute(delete(schema.properties))
-            for table in schema.metadata.sorted_tables:
+            target.execute(delete(properties))
+            for table in metadata.sorted_tables:
                 rows = source.execution_options(yield_per=_ROWS_PER_BATCH).execute(select(table)).mappings()
                 for block in rows.partitions(_ROWS_PER_BATCH):
                     target.execute(insert(table), [dict(row) for row in block])
-                    count += len(block) if table is schema.events else 0
+                    count += len(block) if table is events else 0
         copy.close()
         about = json.loads((project.folder / PROJECT_FILE).read_text(encoding="utf-8"))
         (folder / PROJECT_FILE).write_text(json.dumps(about | {"database": None}, indent=2) + "\n", encoding="utf-8")

@@ -7,20 +7,66 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import BigInteger, Connection, Integer, String, bindparam, func, insert, select, update
 
 from deixis import geometry
-from deixis.annotate import schema
 from deixis.annotate.chains import ChainState
-from deixis.annotate.people import Worker, make_worker
-from deixis.annotate.schema import checks, events, leases, qualifications, questions, requeue
+from deixis.annotate.people import WORKER_COLUMNS, Worker, make_worker
 from deixis.annotate.settings import Settings
 from deixis.annotate.state import PhotoState
+from deixis.annotate.store import checks, events, known_questions, leases, qualifications, questions, requeue, workers
 from deixis.annotate.workflow import XYXY, Answer, Task
 from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
     from deixis.annotate.project import Project
+
+_WORKER = bindparam("p_worker", type_=String)
+_TASK = bindparam("p_task", type_=String)
+_BY_NUMBER = bindparam("p_number", type_=BigInteger)
+
+# One row per task. The lock keeps two pages of one worker from requesting questions at the same time.
+_LOCK_WORKER_AND_LEVELS = (
+    select(*WORKER_COLUMNS, qualifications.c.task, qualifications.c.level)
+    .outerjoin(qualifications, qualifications.c.worker == workers.c.id)
+    .where(workers.c.id == _WORKER)
+    .with_for_update(of=workers)
+)
+
+_SAME_QUALIFICATION = (qualifications.c.worker == _WORKER) & (qualifications.c.task == _TASK)
+
+_QUALIFICATION_AND_KNOWN = select(
+    select(qualifications.c.level).where(_SAME_QUALIFICATION).scalar_subquery().label("level"),
+    select(qualifications.c.after).where(_SAME_QUALIFICATION).scalar_subquery().label("after"),
+    select(func.count(known_questions.c.number))
+    .where(known_questions.c.task == _TASK)
+    .scalar_subquery()
+    .label("known"),
+)
+
+_UPDATE_QUALIFICATION = update(qualifications).where(_SAME_QUALIFICATION).values(level=bindparam("p_level"))
+
+_CHECKS_AFTER = (
+    select(checks.c.purpose, checks.c.right)
+    .where(
+        checks.c.worker == _WORKER,
+        checks.c.task == _TASK,
+        checks.c.right.is_not(None),
+        checks.c.number > _BY_NUMBER,
+    )
+    .order_by(checks.c.number)
+)
+
+_LAST_HIDDEN_CHECKS = (
+    select(checks.c.right)
+    .where(checks.c.worker == _WORKER, checks.c.purpose == "hidden", checks.c.right.is_not(None))
+    .order_by(checks.c.number.desc())
+    .limit(bindparam("p_limit", type_=Integer))
+)
+
+_JUDGE_BOX = (
+    update(checks).where(checks.c.event == _BY_NUMBER).values(right=bindparam("p_right")).returning(checks.c.worker)
+)
 
 
 class Level(StrEnum):
@@ -169,7 +215,7 @@ def is_correct(
 
 def lock_worker(project: Project, connection: Connection, worker_id: str) -> tuple[Worker, dict[Task, Level]]:
     """Lock a worker and return them with their level in each task; levels not stored yet are computed and stored."""
-    rows = connection.execute(schema.LOCK_WORKER_AND_LEVELS, {"p_worker": worker_id}).all()
+    rows = connection.execute(_LOCK_WORKER_AND_LEVELS, {"p_worker": worker_id}).all()
     if not rows:
         raise DeixisError(f"no worker {worker_id!r} in this project")
     worker, settings = make_worker(rows[0]), project.settings
@@ -195,18 +241,18 @@ class Qualification:
 def update_qualification(project: Project, connection: Connection, worker: str, task: Task) -> Qualification:
     """Compute and store the level of a worker; on suspension, their judgements are queued again."""
     key = {"p_worker": worker, "p_task": task.value}
-    row = connection.execute(schema.QUALIFICATION_AND_KNOWN, key).one()
+    row = connection.execute(_QUALIFICATION_AND_KNOWN, key).one()
     if row.level == Level.SUSPENDED:
         return Qualification(task, Level.SUSPENDED)
-    rows = connection.execute(schema.CHECKS_AFTER, key | {"p_number": row.after or 0})
+    rows = connection.execute(_CHECKS_AFTER, key | {"p_number": row.after or 0})
     found = [Check(Purpose(purpose), correct) for purpose, correct in rows]
     sizes = stage_sizes(task, row.known, project.settings)
     level = compute_level(task, found, sizes, project.settings)
     if row.level is None:
         values = {"worker": worker, "task": task.value, "level": level.value, "after": 0}
-        connection.execute(schema.INSERT_QUALIFICATION, values)
+        connection.execute(insert(qualifications), values)
     elif row.level != level:
-        connection.execute(schema.UPDATE_QUALIFICATION, key | {"p_level": level.value})
+        connection.execute(_UPDATE_QUALIFICATION, key | {"p_level": level.value})
     if level is Level.SUSPENDED:
         _requeue_judgements(connection, worker, task)
     if level is not Level.TEST:
@@ -218,7 +264,7 @@ def update_qualification(project: Project, connection: Connection, worker: str, 
 def suspend_unreliable(project: Project, connection: Connection, worker: str) -> None:
     """Suspend a worker from all tasks if their hidden answers are wrong too often."""
     parameters = {"p_worker": worker, "p_limit": project.settings.rolling_items}
-    newest = connection.scalars(schema.LAST_HIDDEN_CHECKS, parameters).all()
+    newest = connection.scalars(_LAST_HIDDEN_CHECKS, parameters).all()
     if is_reliable(list(newest), project.settings):
         return
     same_worker = qualifications.c.worker == worker
@@ -265,7 +311,7 @@ def add_check(
 ) -> None:
     """Store an answer that is checked now, or later if `correct` is None."""
     values = {"worker": worker, "task": task.value, "purpose": purpose.value, "event": event}
-    connection.execute(schema.INSERT_CHECK, values | {"known": known_question, "right": correct})
+    connection.execute(insert(checks), values | {"known": known_question, "right": correct})
 
 
 def void_check(connection: Connection, event: int) -> None:
@@ -280,7 +326,7 @@ def update_box_checks(project: Project, connection: Connection, before: PhotoSta
     changed = {box: new.get(box) for box in old.keys() | new.keys() if old.get(box) != new.get(box)}
     drawn_by = set()
     for box, correct in changed.items():
-        worker = connection.execute(schema.JUDGE_BOX, {"p_number": box, "p_right": correct}).scalar()
+        worker = connection.execute(_JUDGE_BOX, {"p_number": box, "p_right": correct}).scalar()
         if worker is not None:
             drawn_by.add(worker)
     for worker in sorted(drawn_by):

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, delete
+from sqlalchemy import BigInteger, Connection, Float, String, bindparam, delete, exists, func, insert, select, update
 
-from deixis.annotate import schema
 from deixis.annotate.events import Judged
 from deixis.annotate.people import Role
 from deixis.annotate.quality import NO_WORK, Level, Purpose, lock_worker
-from deixis.annotate.schema import barred
 from deixis.annotate.state import PhotoState, linked_by
+from deixis.annotate.store import barred, checks, events, known_questions, leases, questions, workers
 from deixis.annotate.workflow import TASK_NAMES, Question, Task
 
 if TYPE_CHECKING:
@@ -24,6 +23,125 @@ if TYPE_CHECKING:
 _LINKING = (Task.LINK, Task.GROUP)
 _MAX_AVOIDED = 50
 """Number of questions that are left to others before a worker gets one of them after all."""
+
+_WORKER = bindparam("p_worker", type_=String)
+_TASK = bindparam("p_task", type_=String)
+_PHOTO = bindparam("p_photo", type_=String)
+_BY_NUMBER = bindparam("p_number", type_=BigInteger)
+_NOW = bindparam("p_now", type_=Float)
+_NUMBERS = bindparam("p_numbers", type_=BigInteger, expanding=True)
+
+_HELD_LEASES = (
+    select(leases)
+    .where(leases.c.worker == _WORKER, leases.c.state == "open", leases.c.until > _NOW)
+    .order_by(leases.c.until)
+)
+
+_QUESTION_COLUMNS = (
+    questions.c.number,
+    questions.c.task,
+    questions.c.photo,
+    questions.c.subject,
+    questions.c.asked,
+    questions.c.leased_until,
+)
+
+_NOT_BARRED = ~exists().where(barred.c.question == questions.c.number, barred.c.worker == _WORKER)
+
+_FIRST_OPEN_QUESTION = (
+    select(*_QUESTION_COLUMNS)
+    .where(
+        questions.c.task.in_(bindparam("p_tasks", expanding=True)),
+        questions.c.leased_until <= _NOW,
+        _NOT_BARRED,
+    )
+    .order_by(questions.c.place, questions.c.number)
+    .limit(1)
+    .with_for_update(skip_locked=True)
+)
+
+_FIRST_OPEN_BESIDES = _FIRST_OPEN_QUESTION.where(questions.c.number.not_in(bindparam("p_avoided", expanding=True)))
+
+_FIRST_OPEN_OF_PHOTO = _FIRST_OPEN_QUESTION.where(questions.c.photo == _PHOTO)
+
+# By what a worker stays with. A known question is about another photo, so it does not count as a change of photo.
+_NEWEST_LEASE = select(leases.c.photo, leases.c.task).where(leases.c.worker == _WORKER)
+_NEWEST_LEASE = _NEWEST_LEASE.order_by(leases.c.until.desc()).limit(1)
+_LAST_LEASE = {"photo": _NEWEST_LEASE.where(leases.c.known.is_(None)), "task": _NEWEST_LEASE}
+
+# Somebody who could verify a chain that others have linked.
+_OTHER_WORKER = (
+    select(workers.c.id)
+    .where(
+        workers.c.role == bindparam("p_role"),
+        workers.c.joined_at.is_not(None),
+        workers.c.forgotten.is_(False),
+        workers.c.suspended_at.is_(None),
+        workers.c.id.not_in(bindparam("p_linkers", expanding=True)),
+    )
+    .limit(1)
+)
+
+_OPEN_BUT_BARRED = select(func.count()).select_from(barred).where(barred.c.worker == _WORKER)
+
+_OPEN_QUESTION = select(*_QUESTION_COLUMNS).where(
+    questions.c.photo == _PHOTO,
+    questions.c.task == _TASK,
+    questions.c.subject == bindparam("p_subject"),
+    questions.c.leased_until <= _NOW,
+    _NOT_BARRED,
+)
+
+_LEASE_BY_EVENT = (
+    select(leases)
+    .join(events, events.c.key == leases.c.token)
+    .where(events.c.number == _BY_NUMBER, leases.c.worker == _WORKER)
+)
+
+_LEASE_QUESTION = update(questions).where(questions.c.number == _BY_NUMBER).values(leased_until=bindparam("p_until"))
+
+# Known questions this worker has not seen; reviewed ones only about photos they have not worked on.
+_UNSEEN_KNOWN_QUESTIONS = (
+    select(known_questions.c.number)
+    .where(
+        known_questions.c.task == _TASK,
+        known_questions.c.number.not_in(
+            select(checks.c.known).where(
+                checks.c.worker == _WORKER, checks.c.task == _TASK, checks.c.known.is_not(None)
+            )
+        ),
+        known_questions.c.number.not_in(
+            select(leases.c.known).where(
+                leases.c.worker == _WORKER,
+                leases.c.state == "open",
+                leases.c.until > _NOW,
+                leases.c.known.is_not(None),
+            )
+        ),
+        known_questions.c.reviewed.is_(False)
+        | known_questions.c.photo.not_in(select(events.c.photo).where(events.c.worker == _WORKER)),
+    )
+    .order_by(known_questions.c.number)
+)
+
+_EXPIRE_KNOWN_LEASE = (
+    update(leases)
+    .where(leases.c.worker == _WORKER, leases.c.known == _BY_NUMBER, leases.c.state == "open")
+    .values(state="lost")
+)
+
+KNOWN_QUESTION = select(known_questions).where(known_questions.c.number == _BY_NUMBER)
+
+# One row per barred worker, or one without a worker.
+_PHOTO_QUESTIONS = (
+    select(questions.c.number, questions.c.task, questions.c.subject, barred.c.worker)
+    .outerjoin(barred, barred.c.question == questions.c.number)
+    .where(questions.c.photo == _PHOTO)
+)
+
+_EXPIRE_LEASES = update(leases).where(leases.c.question.in_(_NUMBERS), leases.c.state == "open").values(state="lost")
+
+_DELETE_QUESTIONS = delete(questions).where(questions.c.number.in_(_NUMBERS))
 
 
 def update_questions(
@@ -34,7 +152,7 @@ def update_questions(
     `answered` is the number of the question whose answer changed the state; its lease has ended already.
     """
     queued: dict[tuple[str, str], tuple[int, set[str]]] = {}
-    for number, task, subject, worker in connection.execute(schema.PHOTO_QUESTIONS, {"p_photo": photo}):
+    for number, task, subject, worker in connection.execute(_PHOTO_QUESTIONS, {"p_photo": photo}):
         _, barred_workers = queued.setdefault((task, subject), (number, set()))
         if worker is not None:
             barred_workers.add(worker)
@@ -42,10 +160,10 @@ def update_questions(
     gone = [number for key, (number, _) in queued.items() if key not in wanted]
     if gone:
         if gone != [answered]:
-            connection.execute(schema.EXPIRE_LEASES, {"p_numbers": gone})
-        connection.execute(schema.DELETE_QUESTIONS, {"p_numbers": gone})
+            connection.execute(_EXPIRE_LEASES, {"p_numbers": gone})
+        connection.execute(_DELETE_QUESTIONS, {"p_numbers": gone})
     if answered is not None and answered not in gone:  # other workers still have to answer it
-        connection.execute(schema.LEASE_QUESTION, {"p_number": answered, "p_until": 0.0})
+        connection.execute(_LEASE_QUESTION, {"p_number": answered, "p_until": 0.0})
     for key, question in wanted.items():
         if key in queued:
             _update_barred(connection, *queued[key], question.barred)
@@ -56,7 +174,7 @@ def update_questions(
 def _add_question(connection: Connection, position: int, question: Question) -> None:
     values = {"photo": question.photo, "place": position, "task": question.task.value, "subject": question.subject}
     values |= {"asked": question.as_json(), "leased_until": 0.0}
-    inserted = connection.execute(schema.INSERT_QUESTION, values)
+    inserted = connection.execute(insert(questions), values)
     if question.barred:
         number = int(inserted.inserted_primary_key[0])  # type: ignore[index]
         _update_barred(connection, number, frozenset(), question.barred)
@@ -64,7 +182,7 @@ def _add_question(connection: Connection, position: int, question: Question) -> 
 
 def _update_barred(connection: Connection, number: int, before: Collection[str], after: Collection[str]) -> None:
     if new := sorted(set(after) - set(before)):
-        connection.execute(schema.INSERT_BARRED, [{"question": number, "worker": worker} for worker in new])
+        connection.execute(insert(barred), [{"question": number, "worker": worker} for worker in new])
     if removed := sorted(set(before) - set(after)):
         connection.execute(delete(barred).where(barred.c.question == number, barred.c.worker.in_(removed)))
 
@@ -105,7 +223,7 @@ def next_question(
     """
     now = project.clock()
     found, levels = lock_worker(project, connection, worker)
-    held = connection.execute(schema.HELD_LEASES, {"p_worker": worker, "p_now": now}).all()
+    held = connection.execute(_HELD_LEASES, {"p_worker": worker, "p_now": now}).all()
     for row in held:
         if row.token not in exclude and row.task in tasks:
             is_test = row.purpose == Purpose.TEST
@@ -139,9 +257,9 @@ def _find_question(
     connection: Connection, parameters: dict[str, Any], stay: Stay | None, avoided: Collection[int]
 ) -> Any:
     if avoided:
-        return connection.execute(schema.FIRST_OPEN_BESIDES, parameters | {"p_avoided": avoided}).first()
+        return connection.execute(_FIRST_OPEN_BESIDES, parameters | {"p_avoided": avoided}).first()
     near = _find_near(connection, parameters, stay) if stay else None
-    return near or connection.execute(schema.FIRST_OPEN_QUESTION, parameters).first()
+    return near or connection.execute(_FIRST_OPEN_QUESTION, parameters).first()
 
 
 def _leaves_no_verifier(project: Project, connection: Connection, worker: str, question: Any) -> bool:
@@ -157,35 +275,35 @@ def _leaves_no_verifier(project: Project, connection: Connection, worker: str, q
     if not linkers or worker in linkers:
         return False
     parameters = {"p_role": Role.WORKER.value, "p_linkers": sorted(linkers | {worker})}
-    return connection.execute(schema.OTHER_WORKER, parameters).first() is None
+    return connection.execute(_OTHER_WORKER, parameters).first() is None
 
 
 def _find_near(connection: Connection, parameters: dict[str, Any], stay: Stay) -> Any:
     """Find the first open question about the photo, or of the task, of the worker's last question; None if none."""
-    last = connection.execute(schema.LAST_LEASE[stay.value], {"p_worker": parameters["p_worker"]}).first()
+    last = connection.execute(_LAST_LEASE[stay.value], {"p_worker": parameters["p_worker"]}).first()
     if last is None:
         return None
     if stay is Stay.PHOTO:
-        return connection.execute(schema.FIRST_OPEN_OF_PHOTO, parameters | {"p_photo": last.photo}).first()
+        return connection.execute(_FIRST_OPEN_OF_PHOTO, parameters | {"p_photo": last.photo}).first()
     if last.task not in parameters["p_tasks"]:
         return None
-    return connection.execute(schema.FIRST_OPEN_QUESTION, parameters | {"p_tasks": [last.task]}).first()
+    return connection.execute(_FIRST_OPEN_QUESTION, parameters | {"p_tasks": [last.task]}).first()
 
 
 def lease_again(project: Project, connection: Connection, worker: str, event: int) -> LeasedQuestion | None:
     """Lease the question that an undone event answered, known ones too; None if it is not open any more."""
     now = project.clock()
-    lease = connection.execute(schema.LEASE_BY_EVENT, {"p_number": event, "p_worker": worker}).first()
+    lease = connection.execute(_LEASE_BY_EVENT, {"p_number": event, "p_worker": worker}).first()
     if lease is None:
         return None
     found, levels = lock_worker(project, connection, worker)
     if found.forgotten or levels[Task(lease.task)] in NO_WORK:
         return None
     if lease.known is not None:
-        question = connection.execute(schema.KNOWN_QUESTION, {"p_number": lease.known}).first()
+        question = connection.execute(KNOWN_QUESTION, {"p_number": lease.known}).first()
     else:
         parameters = {"p_photo": lease.photo, "p_task": lease.task, "p_subject": lease.subject}
-        question = connection.execute(schema.OPEN_QUESTION, parameters | {"p_worker": worker, "p_now": now}).first()
+        question = connection.execute(_OPEN_QUESTION, parameters | {"p_worker": worker, "p_now": now}).first()
     if question is None:
         return None
     return _lease(project, connection, worker, Purpose(lease.purpose), question, now)
@@ -203,10 +321,10 @@ def explain_no_question(project: Project, connection: Connection, worker: str) -
     closed = [f"“{TASK_NAMES[task]}”" for task in Task if levels[task] in NO_WORK]
     if len(closed) == len(Task):
         return "too many of your answers were wrong, so you get no more questions; ask the project's owner"
-    held = connection.execute(schema.HELD_LEASES, {"p_worker": worker, "p_now": project.clock()}).all()
+    held = connection.execute(_HELD_LEASES, {"p_worker": worker, "p_now": project.clock()}).all()
     if len(held) >= settings.held_at_once:
         return f"{len(held)} questions already wait for your answers"
-    others = connection.scalar(schema.OPEN_BUT_BARRED, {"p_worker": worker}) or 0
+    others = connection.scalar(_OPEN_BUT_BARRED, {"p_worker": worker}) or 0
     reasons = [f"you are not qualified for {', '.join(closed)}"] if closed else []
     if others == 1:
         reasons.append("one open question needs somebody else, because you have worked on it or skipped it")
@@ -228,10 +346,10 @@ def _choose_purpose(project: Project, task: Task, level: Level) -> Purpose:
 
 def _choose_known_question(project: Project, connection: Connection, worker: str, task: Task, now: float) -> Any:
     parameters = {"p_worker": worker, "p_task": task.value, "p_now": now}
-    unseen = connection.scalars(schema.UNSEEN_KNOWN_QUESTIONS, parameters).all()
+    unseen = connection.scalars(_UNSEEN_KNOWN_QUESTIONS, parameters).all()
     if not unseen:
         return None
-    return connection.execute(schema.KNOWN_QUESTION, {"p_number": project.random.choice(unseen)}).one()
+    return connection.execute(KNOWN_QUESTION, {"p_number": project.random.choice(unseen)}).one()
 
 
 def _lease(
@@ -244,10 +362,10 @@ def _lease(
     if purpose is Purpose.WORK:
         row |= {"question": question.number, "known": None}
         if question.leased_until:
-            connection.execute(schema.EXPIRE_LEASES, {"p_numbers": [question.number]})
-        connection.execute(schema.LEASE_QUESTION, {"p_number": question.number, "p_until": until})
+            connection.execute(_EXPIRE_LEASES, {"p_numbers": [question.number]})
+        connection.execute(_LEASE_QUESTION, {"p_number": question.number, "p_until": until})
     else:
         row |= {"question": None, "known": question.number}
-        connection.execute(schema.EXPIRE_KNOWN_LEASE, {"p_number": question.number, "p_worker": worker})
-    connection.execute(schema.INSERT_LEASE, row)
+        connection.execute(_EXPIRE_KNOWN_LEASE, {"p_number": question.number, "p_worker": worker})
+    connection.execute(insert(leases), row)
     return LeasedQuestion(token, Task(question.task), question.photo, question.asked, until, purpose is Purpose.TEST)

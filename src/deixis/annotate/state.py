@@ -2,17 +2,36 @@
 
 A judgement counts if it answers exactly the question that the state asks at that point. So a judgement about something
 that an undo removed has no effect, and one about something that is still there keeps counting.
+
+A phrase–region pair (HM-LSTM paper, section 5.3.2) is a workflow of its own with a single task, a vote of
+`judges_per_pair` people.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
-from deixis.annotate.chains import ChainState, correct_chains
+from deixis.annotate.chains import (
+    AppliedTransition,
+    Chain,
+    ChainState,
+    LinkingResult,
+    LinkProposals,
+    apply_grouping,
+    ask_for_groups,
+    correct_chains,
+    find_grouping,
+    groups_by_type,
+    is_groupable,
+    link_mentions,
+    mention_order,
+    proposed_boxes_for,
+)
 from deixis.annotate.events import (
     IMPORTED,
     AddedPairs,
@@ -26,20 +45,7 @@ from deixis.annotate.events import (
     Skipped,
     effective_events,
 )
-from deixis.annotate.grouping import apply_grouping, ask_for_groups, find_grouping, is_groupable
-from deixis.annotate.linking import (
-    AppliedTransition,
-    Chain,
-    LinkingResult,
-    LinkProposals,
-    groups_by_type,
-    link_mentions,
-    mention_order,
-    proposed_boxes_for,
-)
 from deixis.annotate.material import CaptionMention, Material
-from deixis.annotate.pairs import PairState, derive_pairs
-from deixis.annotate.singular import is_plainly_singular
 from deixis.annotate.workflow import (
     TYPES_WITH_BOXES,
     Answer,
@@ -54,6 +60,89 @@ from deixis.annotate.workflow import (
     apply_automatic,
     format_subject,
 )
+from deixis.language.quantity import may_name_several, stated_count
+from deixis.tokens import tokenize
+
+
+@dataclass(frozen=True, slots=True)
+class PairState:
+    """A phrase, the region that a model chose for it, and the votes about it."""
+
+    mention: str
+    region: DrawnBox
+    confidence: float
+    model: str
+    workflow: WorkflowState
+    events: tuple[int, ...]  # numbers of the judgements that count
+
+    @property
+    def is_right(self) -> bool | None:
+        """Whether most votes say "right", so not after a tie; None while the vote is open."""
+        if self.workflow.stage is Task.PAIR:
+            return None
+        votes = [vote.answer for vote in self.workflow.pair_votes]
+        return 2 * votes.count(Answer.RIGHT) > len(votes)
+
+    @property
+    def is_tie(self) -> bool:
+        votes = [vote.answer for vote in self.workflow.pair_votes]
+        return self.is_right is not None and 2 * votes.count(Answer.RIGHT) == len(votes)
+
+    def next_question(self, photo: str, rules: Rules) -> Question | None:
+        """Return the open question about the pair, with the people who have voted."""
+        if self.workflow.stage is not Task.PAIR:
+            return None
+        voters = frozenset(vote.worker for vote in self.workflow.pair_votes) if rules.independent else frozenset()
+        return Question(photo, Task.PAIR, (self.mention,), (), self.region, voters)
+
+
+def derive_pairs(
+    added: Iterable[AddedPairs], judgements: Mapping[str, Sequence[Judged]], rules: Rules
+) -> tuple[PairState, ...]:
+    """Derive the pairs of a photo from its events; `judgements` are those about pairs by their subjects."""
+    return tuple(
+        _derive_pair(event, number, mention, region, judgements, rules)
+        for event in added
+        for number, (mention, region) in enumerate(event.pairs)
+    )
+
+
+def _derive_pair(
+    event: AddedPairs,
+    number: int,
+    mention: str,
+    region: Sequence[float],
+    judgements: Mapping[str, Sequence[Judged]],
+    rules: Rules,
+) -> PairState:
+    x1, y1, x2, y2, confidence = region
+    box = DrawnBox(f"q{event.number}:{number}", (x1, y1, x2, y2), event.worker)
+    workflow, counted = WorkflowState(Task.PAIR, new_box=box), []
+    for judged in judgements.get(format_subject((mention,), (), box), ()):
+        workflow, transition = apply_answer(workflow, WorkerAnswer(judged.answer, judged.worker), rules)
+        if transition is not None:
+            counted.append(judged.number)
+    return PairState(mention, box, confidence, event.model, workflow, tuple(counted))
+
+
+def is_plainly_singular(mentions: Iterable[CaptionMention]) -> bool:
+    """Whether a chain plainly names one thing: "a" or "one" says so, and no mention names several."""
+    texts = [mention.text for mention in mentions]
+    return any(_names_one(text) for text in texts) and not any(_may_name_several(text) for text in texts)
+
+
+@lru_cache(maxsize=100_000)
+def _names_one(text: str) -> bool:
+    return stated_count(_words(text)) == 1
+
+
+@lru_cache(maxsize=100_000)
+def _may_name_several(text: str) -> bool:
+    return may_name_several(_words(text))
+
+
+def _words(text: str) -> list[str]:
+    return [token.text.lower() for token in tokenize(text)]
 
 
 class Reason(StrEnum):

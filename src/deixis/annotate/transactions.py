@@ -13,15 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import BigInteger, Connection, String, bindparam, insert, select, update
 
-from deixis.annotate import schema
 from deixis.annotate.events import Event, make_event
 from deixis.annotate.material import Material
 from deixis.annotate.quality import update_box_checks
 from deixis.annotate.queue import update_questions
-from deixis.annotate.schema import photos, remarks
 from deixis.annotate.state import PhotoState, derive_state, extend_state
+from deixis.annotate.store import events, photos, remarks
 from deixis.annotate.webhooks import queue_messages
 from deixis.annotate.workflow import Rules
 from deixis.errors import DeixisError
@@ -31,6 +30,25 @@ if TYPE_CHECKING:
 
 MAX_REMARK_LENGTH = 2000
 _CACHE_SIZE = 5000
+
+_PHOTO = bindparam("p_photo", type_=String)
+_BY_NUMBER = bindparam("p_number", type_=BigInteger)
+
+_LOCK_PHOTO = select(photos.c.place, photos.c.last_event).where(photos.c.id == _PHOTO).with_for_update()
+
+_UPDATE_PHOTO = (
+    update(photos)
+    .where(photos.c.id == _PHOTO)
+    .values({name: bindparam(name) for name in ("last_event", "chains", "waiting", "finished")})
+)
+
+_EVENTS_AFTER = (
+    select(events.c.kind, events.c.number, events.c.worker, events.c.at, events.c.body)
+    .where(events.c.photo == _PHOTO, events.c.number > _BY_NUMBER, events.c.known.is_(None))
+    .order_by(events.c.number)
+)
+
+_EVENT_BY_KEY = select(events.c.number).where(events.c.key == bindparam("p_key"))
 
 
 class RefusedError(DeixisError):
@@ -100,7 +118,7 @@ def _read_material(connection: Connection, photo: str) -> Material:
 
 def _read_events(connection: Connection, photo: str, *, after: int) -> tuple[Event, ...]:
     """Read the events of a photo without answers to known questions, which change no state."""
-    rows = connection.execute(schema.EVENTS_AFTER, {"p_photo": photo, "p_number": after})
+    rows = connection.execute(_EVENTS_AFTER, {"p_photo": photo, "p_number": after})
     return tuple(make_event(*row) for row in rows)
 
 
@@ -111,7 +129,7 @@ class PhotoTransaction:
         self.photo, self.connection = photo, connection
         self._project = project
         # Locks the row on PostgreSQL; SQLite has a single writer.
-        row = connection.execute(schema.LOCK_PHOTO, {"p_photo": photo}).first()
+        row = connection.execute(_LOCK_PHOTO, {"p_photo": photo}).first()
         if row is None:
             raise RefusedError(f"no photo {photo!r} in this project")
         self._position: int = row.place
@@ -141,7 +159,7 @@ class PhotoTransaction:
             queue_messages(self._project, self.connection, self.photo, self._before, state, added)
         update_questions(self.connection, self.photo, self._position, state, answered)
         values = {"p_photo": self.photo, "last_event": self.snapshot.last_event} | photo_columns(state)
-        self.connection.execute(schema.UPDATE_PHOTO, values)
+        self.connection.execute(_UPDATE_PHOTO, values)
         update_box_checks(self._project, self.connection, self._before, state)
         self._before = state
 
@@ -179,7 +197,7 @@ def insert_event(
     """Insert an event with its remark and return its number. `key` is unique, so a repeated request adds no event."""
     values = {"key": key, "photo": photo, "worker": worker, "at": at, "kind": kind, "body": body}
     values |= {"task": body.get("task"), "seconds": body.get("seconds", 0.0), "known": known_question}
-    number = int(connection.execute(schema.INSERT_EVENT, values).inserted_primary_key[0])  # type: ignore[index]
+    number = int(connection.execute(insert(events), values).inserted_primary_key[0])  # type: ignore[index]
     # Databases cannot store NUL characters and unpaired surrogates.
     text = remark.replace("\0", "").encode(errors="replace").decode().strip()[:MAX_REMARK_LENGTH]
     if text:
@@ -189,5 +207,5 @@ def insert_event(
 
 def find_event(connection: Connection, key: str) -> int | None:
     """Return the number of the event with a key."""
-    found: int | None = connection.scalar(schema.EVENT_BY_KEY, {"p_key": key})
+    found: int | None = connection.scalar(_EVENT_BY_KEY, {"p_key": key})
     return found

@@ -230,7 +230,7 @@ def start_a_chain(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
 
 
 def place_in_groups(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
-    """All mentions of a group are placed at once; `deixis.annotate.grouping` makes the chains."""
+    """All mentions of a group are placed at once; `deixis.annotate.chains` makes the chains."""
     return replace(state, chains_left=())
 
 

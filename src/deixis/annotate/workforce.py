@@ -17,10 +17,9 @@ from xml.sax.saxutils import escape
 
 from sqlalchemy import Connection, insert, select, update
 
-from deixis.annotate.database import read_property, write_property
 from deixis.annotate.people import Role, add_worker, read_worker
 from deixis.annotate.project import Project, read_secret
-from deixis.annotate.schema import assignments, workers
+from deixis.annotate.store import assignments, read_property, workers, write_property
 from deixis.annotate.transactions import RefusedError
 from deixis.errors import DeixisError
 

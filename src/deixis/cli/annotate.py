@@ -159,7 +159,7 @@ def _init_pairs(
     json: bool,
 ) -> None:
     """Create a project in which people judge phrase–region pairs."""
-    from deixis.annotate.pair_check import add_known_pairs, add_pairs, read_pairs, sample_pairs
+    from deixis.annotate.pairs import add_known_pairs, add_pairs, read_pairs, sample_pairs
     from deixis.annotate.project import add_image_folder, make_project
 
     drawn = sample_pairs(read_pairs(file, {photo.id: photo for photo in chosen}), sample)
@@ -225,7 +225,7 @@ def _check_pre_annotated(pre_annotated: bool, find_mentions: bool) -> None:
 
 
 def _propose_annotations(project: Project, source: Dataset, photos: Iterable[Photo]) -> None:
-    from deixis.annotate.help.imported import propose_annotations
+    from deixis.annotate.help.proposals import propose_annotations
     from deixis.storage.files import hash_file
 
     count = propose_annotations(project, photos, hash_file(source.path / "manifest.json")[:12])
@@ -493,7 +493,7 @@ def pairs(
     """Show the accuracy of phrase–region pairs, by the majority of those who judged them."""
     from json import dumps
 
-    from deixis.annotate.pair_check import describe_pairs, score_pairs
+    from deixis.annotate.pairs import describe_pairs, score_pairs
     from deixis.storage.atomic import new_file
 
     with _open(project) as opened:
@@ -789,7 +789,7 @@ def token(
 
     Without NAME, list the tokens of all workers.
     """
-    from deixis.annotate.api_tokens import create_token, list_tokens, revoke_token
+    from deixis.annotate.people import create_token, list_tokens, revoke_token
 
     with _open(project) as opened:
         if revoke:

@@ -15,12 +15,12 @@ from deixis.annotate.help.order import (
 )
 from deixis.annotate.help.proposals import add_proposals, propose
 from deixis.annotate.project import Project, add_photos
-from deixis.annotate.schema import photos, questions
+from deixis.annotate.store import photos, questions
 from deixis.annotate.workflow import Answer, Task
 from tests.annotate.conftest import MakeProject
 from tests.annotate.fakes import answer, ask, dogs, people, record
 from tests.annotate.help.fakes import SureOfHeads
-from tests.annotate.test_linking import DOGS, HIM, links, proposed_boxes
+from tests.annotate.test_chains import DOGS, HIM, links, proposed_boxes
 
 
 class Unsure(SureOfHeads):

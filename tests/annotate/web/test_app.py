@@ -19,8 +19,8 @@ from starlette.testclient import TestClient
 
 from deixis.annotate.people import InvitationError, accept_invitation, invite, start_session
 from deixis.annotate.project import Project, add_photos, make_project, open_project
-from deixis.annotate.schema import events
 from deixis.annotate.settings import Settings
+from deixis.annotate.store import events
 from deixis.annotate.web.app import WorkbenchPolicy, check_url, invite_owner, make_app
 from deixis.errors import DeixisError
 from tests.annotate.fakes import BOX, dogs

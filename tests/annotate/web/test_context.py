@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
-from deixis.annotate.database import Database
+from deixis.annotate.store import Database
 from deixis.annotate.web.context import TransactionQueue, WorkTime
 from deixis.errors import DeixisError
 from tests.annotate.fakes import add_property, property_keys

@@ -8,8 +8,8 @@ from deixis.annotate.known_answers import add_known_photos
 from deixis.annotate.material import prepare_photo
 from deixis.annotate.people import Role
 from deixis.annotate.project import add_photos
-from deixis.annotate.schema import events, leases
 from deixis.annotate.state import Reason
+from deixis.annotate.store import events, leases
 from deixis.annotate.workflow import CHAIN_TASKS
 from tests.annotate.fakes import gold, photo
 from tests.annotate.web.conftest import Bench, MakeBench

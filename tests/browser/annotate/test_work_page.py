@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from deixis.annotate.people import Role, invite
 from deixis.annotate.review import edit_phrases
-from deixis.annotate.schema import events, remarks
+from deixis.annotate.store import events, remarks
 from tests.browser.annotate.actions import all_sent, answer, draw, join, ready, task_shown
 from tests.browser.annotate.conftest import Bench, MakeBench
 from tests.browser.annotate.crowd import PASSWORD, Member

@@ -16,7 +16,7 @@ from sqlalchemy import Integer, String, bindparam, func, select, update
 
 from deixis.annotate.events import IMPORTED, Event, Judged, ProposedBoxes, ProposedLinks, effective_events
 from deixis.annotate.project import Project
-from deixis.annotate.schema import events, photos, questions
+from deixis.annotate.store import events, photos, questions
 from deixis.annotate.workflow import Answer, Task
 from deixis.arrays import Floats
 

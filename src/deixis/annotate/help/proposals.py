@@ -1,8 +1,9 @@
-"""Let models propose links and boxes for photos without judgements, and mark known questions accordingly.
+"""Proposals of models, and of the annotations of a data set, for photos without judgements.
 
 Proposals are events of a worker with the role "model". Photos with judgements stay unchanged, because a proposal would
 remove questions that workers have answered. Known questions get the same marks as others, so that a page cannot
 distinguish them, and boxes of the model become known questions, which detect workers who accept everything.
+Pre-annotations of a data set are treated alike, except that nobody is asked whether a chain with boxes needs one.
 """
 
 from __future__ import annotations
@@ -10,26 +11,28 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from sqlalchemy import select, update
 
 from deixis import geometry
-from deixis.annotate import lessons
-from deixis.annotate.events import ProposedBoxes, ProposedLinks
+from deixis.annotate.chains import LinkProposals, proposed_boxes_for
+from deixis.annotate.events import IMPORTED, ProposedBoxes, ProposedLinks
 from deixis.annotate.help.boxes import BoxCalibration, ground_mentions, proposed_boxes
 from deixis.annotate.help.coreference import Coreference
 from deixis.annotate.help.order import UncertaintyOrder
-from deixis.annotate.known_answers import CLEARLY_BAD_IOU, KnownQuestion, insert_known_questions
-from deixis.annotate.linking import LinkProposals, proposed_boxes_for
+from deixis.annotate.judgements import MIN_BOX_SIDE
+from deixis.annotate.known_answers import BAD_BOX, CLEARLY_BAD_IOU, GOOD_BOX, KnownQuestion, insert_known_questions
 from deixis.annotate.material import Material
 from deixis.annotate.people import find_or_add_model
 from deixis.annotate.project import SETTINGS_FILE, Project
-from deixis.annotate.schema import known_questions, photos
 from deixis.annotate.settings import Settings
+from deixis.annotate.store import known_questions, photos
 from deixis.annotate.transactions import change_photo
 from deixis.annotate.workflow import XYXY, Answer, Question, Task
+from deixis.data.records import Photo
 from deixis.errors import DeixisError
 from deixis.storage.files import hash_file
 from deixis.storage.progress import OnProgress, no_progress, track
@@ -222,5 +225,69 @@ def _box_questions(body: dict[str, Any], material: Material, rows: Iterable[Any]
             mark = {"model": box.proposed.model, "probability": box.proposed.probability}
             question = Question(material.photo, Task.QUALITY, (shown,), (), box, proposal=mark)
             good = overlap >= CLEARLY_GOOD_IOU
-            why = lessons.GOOD_BOX if good else lessons.BAD_BOX
+            why = GOOD_BOX if good else BAD_BOX
             yield KnownQuestion(question, Answer.GOOD if good else Answer.BAD, tuple(gold), why, tuple(gold))
+
+
+def propose_annotations(project: Project, annotated: Iterable[Photo], fingerprint: str) -> int:
+    """Propose the chains and boxes of photos of the project that have no judgements; return the number of photos.
+
+    `fingerprint` identifies the data set in the provenance. Known questions get the same marks.
+    """
+    count = 0
+    for photo in annotated:
+        with project.database.reading() as connection:
+            known = connection.scalar(select(photos.c.known).where(photos.c.id == photo.id))
+            if known is None or known:
+                continue
+            material = project.snapshots.read(connection, photo.id).material
+        bodies = {
+            kind: body | {"fingerprint": fingerprint} for kind, body in _imported_proposals(photo, material).items()
+        }
+        count += bool(bodies) and add_proposals(project, photo.id, bodies)
+    if count:
+        _mark_all_known_questions(project)
+    return count
+
+
+def _imported_proposals(photo: Photo, material: Material) -> dict[str, dict[str, Any]]:
+    chains: dict[str, str] = {}
+    present = {mention.id for mention in material.mentions}
+    for number, caption in enumerate(photo.sentences):
+        for mention in caption.mentions:
+            name = f"{number}:{mention.start}-{mention.end}"
+            if mention.chain is not None and name in present:
+                chains[name] = mention.chain
+    if not chains:
+        return {}
+    links = {
+        f"{one.id} {other.id}": float(chains[one.id] == chains[other.id])
+        for one, other in combinations(material.mentions, 2)
+        if one.caption != other.caption and one.id in chains and other.id in chains
+    }
+    boxes = {name: found for name, chain in chains.items() if (found := _imported_boxes(photo, chain, material))}
+    bodies: dict[str, dict[str, Any]] = {}
+    bodies[ProposedLinks.kind] = {"model": IMPORTED, "links": links, "yes_from": 0.5, "no_below": 0.5}
+    if boxes:
+        bodies[ProposedBoxes.kind] = {"model": IMPORTED, "boxes": boxes, "show_from": 0.0}
+    return bodies
+
+
+def _imported_boxes(photo: Photo, chain: str, material: Material) -> list[list[float]]:
+    """Return the boxes of a chain inside the photo, in the form of `ProposedBoxes`."""
+    found = []
+    for box in photo.boxes_of(chain):
+        x1, y1, x2, y2 = geometry.clip(box.xyxy, material.width, material.height).tolist()
+        if x2 - x1 >= MIN_BOX_SIDE and y2 - y1 >= MIN_BOX_SIDE:
+            found.append([x1, y1, x2, y2, 1.0])
+    return found
+
+
+def _mark_all_known_questions(project: Project) -> None:
+    """Mark known questions like the others, so that a page cannot distinguish them."""
+    with project.database.writing() as connection:
+        tasks = known_questions.c.task.in_([Task.VERIFY.value, Task.QUALITY.value])
+        for row in connection.execute(select(known_questions).where(tasks)).all():
+            mark = {"model": IMPORTED, "links": len(row.asked["mentions"]) - 1}
+            values = {"asked": {"proposal": mark} | row.asked}
+            connection.execute(update(known_questions).where(known_questions.c.number == row.number).values(**values))

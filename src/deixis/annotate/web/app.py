@@ -20,13 +20,12 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from deixis import __version__
-from deixis.annotate.api_tokens import UnknownTokenError
 from deixis.annotate.guidelines import keep_default_guidelines, read_guidelines
 from deixis.annotate.help.order import UncertaintyOrder
 from deixis.annotate.judgements import ExpiredQuestionError, UnknownQuestionError
-from deixis.annotate.people import InvitationError, NameTakenError, Role, invite, renew_invitation
+from deixis.annotate.people import InvitationError, NameTakenError, Role, UnknownTokenError, invite, renew_invitation
 from deixis.annotate.project import Project, read_secret, reload_settings, requeue_suspended, write_link
-from deixis.annotate.schema import workers
+from deixis.annotate.store import workers
 from deixis.annotate.transactions import RefusedError
 from deixis.annotate.web.authentication import Authentication
 from deixis.annotate.web.context import AppContext, Limits, TransactionQueue, WorkTime, errors

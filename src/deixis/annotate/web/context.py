@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from deixis.annotate.database import Database, translate_error
 from deixis.annotate.project import Project
 from deixis.annotate.queue import LeasedQuestion
+from deixis.annotate.store import Database, translate_error
 from deixis.annotate.web.authentication import AuthenticatedUser, Authentication
 from deixis.annotate.web.photos import PhotoLibrary, describe_photo, describe_question
-from deixis.annotate.web.responses import PhotoInfo
+from deixis.annotate.web.schemas import PhotoInfo
 from deixis.web.executor import BoundedExecutor, BusyError
 from deixis.web.rates import RateLimiter
 from deixis.web.responses import Error
@@ -84,7 +84,7 @@ class TransactionQueue:
         self._threads = BoundedExecutor("writing", _THREADS, _MAX_WAITING)
 
     async def run(self, work: Callable[[Connection], T], after_commit: Callable[[T], None] | None = None) -> T:
-        """Do what `deixis.annotate.database.Database.run` does, for the event loop."""
+        """Do what `deixis.annotate.store.Database.run` does, for the event loop."""
         if not self._database.is_sqlite:
             return await self._threads.run(self._database.run, work, after_commit)
         if len(self._waiting) >= _MAX_WAITING:

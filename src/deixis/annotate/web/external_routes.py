@@ -12,8 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from deixis.annotate.people import start_session
 from deixis.annotate.project import Project
 from deixis.annotate.web.context import AppContext, errors
-from deixis.annotate.web.requests import ExternalRequest
-from deixis.annotate.web.responses import ExternalProgress, ExternalResponse, SubmitForm
+from deixis.annotate.web.schemas import ExternalProgress, ExternalRequest, ExternalResponse, SubmitForm
 from deixis.annotate.workforce import (
     EXTERNAL_PAGE,
     Assignment,

@@ -9,24 +9,36 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 from sqlalchemy import Connection
 
-from deixis.annotate.corrections import Correction, correct, redo_correction, undo_correction
 from deixis.annotate.gallery import (
+    Correction,
     CorrectionEntry,
     Disagreement,
     GalleryChain,
     GalleryFilter,
     GalleryPhoto,
     PhotoStage,
+    correct,
     list_people,
     list_photos,
     read_photo,
+    redo_correction,
+    undo_correction,
 )
 from deixis.annotate.judgements import JudgementResult
 from deixis.annotate.review import MAX_PHRASES
 from deixis.annotate.web.context import AppContext, errors
 from deixis.annotate.web.photos import split_captions
-from deixis.annotate.web.requests import MAX_NUMBER, EmptyRequest, MentionId, PhotoId, StoredText, TypeName, WorkerId
-from deixis.annotate.web.responses import CaptionInfo, PhotoInfo
+from deixis.annotate.web.schemas import (
+    MAX_NUMBER,
+    CaptionInfo,
+    EmptyRequest,
+    MentionId,
+    PhotoId,
+    PhotoInfo,
+    StoredText,
+    TypeName,
+    WorkerId,
+)
 from deixis.annotate.workflow import XYXY
 from deixis.data.records import ENTITY_TYPES
 
@@ -35,7 +47,7 @@ _Word = Annotated[StoredText, Field(max_length=60)]
 
 
 class CorrectionRequest(EmptyRequest):
-    """A correction; `deixis.annotate.corrections.Correction` describes the fields."""
+    """A correction; `deixis.annotate.gallery.Correction` describes the fields."""
 
     seen: int = Field(ge=0, le=MAX_NUMBER, description="The last event of the photo that the page knows.")
     action: _Word

@@ -19,8 +19,7 @@ from deixis.annotate.people import (
 )
 from deixis.annotate.web.context import AppContext, errors
 from deixis.annotate.web.oidc import PENDING_SECONDS, Provider
-from deixis.annotate.web.requests import SignInRequest
-from deixis.annotate.web.responses import SignInResponse
+from deixis.annotate.web.schemas import SignInRequest, SignInResponse
 from deixis.errors import DeixisError
 from deixis.web.executor import BoundedExecutor
 

@@ -23,21 +23,25 @@ from deixis.annotate.people import (
 from deixis.annotate.progress import format_pay, read_pace, read_progress
 from deixis.annotate.project import Project
 from deixis.annotate.review import PhotoPhrases, edit_phrases, read_phrases
-from deixis.annotate.schema import photos, workers
+from deixis.annotate.store import photos, workers
 from deixis.annotate.web.context import AppContext, errors
 from deixis.annotate.web.photos import split_captions
-from deixis.annotate.web.requests import InviteRequest, PhotoId, PhrasesRequest, WorkerChangeRequest, WorkerId
-from deixis.annotate.web.responses import (
+from deixis.annotate.web.schemas import (
     CaptionText,
     Dashboard,
     EmptyResponse,
+    InviteRequest,
     LinkResponse,
     PeopleResponse,
     Person,
     PhotoEntry,
+    PhotoId,
     PhotosResponse,
     PhraseInfo,
+    PhrasesRequest,
     PhrasesResponse,
+    WorkerChangeRequest,
+    WorkerId,
 )
 from deixis.errors import DeixisError
 

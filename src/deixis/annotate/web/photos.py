@@ -18,7 +18,7 @@ from sqlalchemy import select
 from deixis.annotate.material import parse_mention_id
 from deixis.annotate.project import Project
 from deixis.annotate.queue import LeasedQuestion
-from deixis.annotate.schema import photos
+from deixis.annotate.store import photos
 from deixis.annotate.workflow import allowed_answers
 from deixis.errors import DeixisError
 from deixis.web.pages import MAX_SIDE, encode_jpeg

@@ -18,19 +18,23 @@ from deixis.annotate.review import (
     read_phrases,
     review_queue,
 )
-from deixis.annotate.schema import events, remarks, workers
+from deixis.annotate.store import events, remarks, workers
 from deixis.annotate.web.context import AppContext, errors
 from deixis.annotate.web.photos import split_captions
-from deixis.annotate.web.requests import MAX_NUMBER, DecisionRequest, PhotoId, ReinstateRequest, SeenRequest
-from deixis.annotate.web.responses import (
+from deixis.annotate.web.schemas import (
+    MAX_NUMBER,
     CaptionInfo,
+    DecisionRequest,
     EmptyResponse,
     EventResponse,
     HistoryResponse,
     LevelResponse,
+    PhotoId,
+    ReinstateRequest,
     RemarkInfo,
     ReviewInfo,
     ReviewResponse,
+    SeenRequest,
 )
 
 _ERRORS = errors(401, 403, 404)

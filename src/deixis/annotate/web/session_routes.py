@@ -18,8 +18,17 @@ from deixis.annotate.people import (
 from deixis.annotate.web.authentication import LoginDelays, hash_password, verify_password
 from deixis.annotate.web.context import AppContext, errors
 from deixis.annotate.web.external_routes import read_assignment
-from deixis.annotate.web.requests import EmptyRequest, InvitationRequest, JoinRequest, LoginRequest, PasswordRequest
-from deixis.annotate.web.responses import EmptyResponse, InvitationResponse, SessionResponse, UserInfo
+from deixis.annotate.web.schemas import (
+    EmptyRequest,
+    EmptyResponse,
+    InvitationRequest,
+    InvitationResponse,
+    JoinRequest,
+    LoginRequest,
+    PasswordRequest,
+    SessionResponse,
+    UserInfo,
+)
 from deixis.annotate.workflow import Task, allowed_answers
 from deixis.data.records import ENTITY_TYPES
 

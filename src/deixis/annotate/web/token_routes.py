@@ -7,11 +7,10 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from starlette.exceptions import HTTPException
 
-from deixis.annotate.api_tokens import create_token, list_tokens, revoke_token
+from deixis.annotate.people import create_token, list_tokens, revoke_token
 from deixis.annotate.web.authentication import AuthenticatedUser
 from deixis.annotate.web.context import AppContext, errors
-from deixis.annotate.web.requests import TokenRequest
-from deixis.annotate.web.responses import EmptyResponse, NewTokenResponse, TokensResponse
+from deixis.annotate.web.schemas import EmptyResponse, NewTokenResponse, TokenRequest, TokensResponse
 
 
 def add_token_routes(routes: APIRouter, context: AppContext) -> None:

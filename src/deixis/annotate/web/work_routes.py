@@ -20,14 +20,19 @@ from deixis.annotate.queue import explain_no_question, lease_again, next_questio
 from deixis.annotate.web.authentication import AuthenticatedUser
 from deixis.annotate.web.context import AppContext, errors
 from deixis.annotate.web.external_routes import describe_assignment
-from deixis.annotate.web.requests import AnswerRequest, GuidelineText, NextRequest, PhotoId, SkipRequest, UndoRequest
-from deixis.annotate.web.responses import (
+from deixis.annotate.web.schemas import (
+    AnswerRequest,
     AnswerResponse,
     GuidelinesResponse,
+    GuidelineText,
+    NextRequest,
     NextResponse,
     OwnWorkResponse,
+    PhotoId,
     ProjectInfo,
+    SkipRequest,
     TaskWork,
+    UndoRequest,
     UndoResponse,
 )
 from deixis.annotate.workflow import Task

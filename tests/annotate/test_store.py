@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, select, text
 
-from deixis.annotate import schema
-from deixis.annotate.database import Database
+from deixis.annotate.store import SCHEMA_VERSION, Database, known_questions, properties, sessions
 from deixis.errors import DeixisError
 from tests.annotate.fakes import add_property, property_keys
 
@@ -83,10 +82,10 @@ def test_after_commit_runs_after_the_commit(database: Database) -> None:
 
 def test_a_reader_sees_one_state_and_does_not_block_writers(database: Database) -> None:
     with database.reading() as connection:
-        before = set(connection.scalars(select(schema.properties.c.key)))
+        before = set(connection.scalars(select(properties.c.key)))
         with database.writing() as other:
             add_property("later")(other)
-        assert set(connection.scalars(select(schema.properties.c.key))) == before
+        assert set(connection.scalars(select(properties.c.key))) == before
     assert "later" in property_keys(database)
 
 
@@ -97,10 +96,10 @@ def test_an_earlier_version_is_upgraded(database: Database) -> None:
         connection.execute(text("UPDATE about SET value = '1' WHERE key = 'version'"))
     database.check_version()
     with database.reading() as connection:
-        assert connection.execute(select(schema.sessions)).all() == []
-        assert connection.execute(select(schema.known_questions)).all() == []
-        kept = connection.scalar(select(schema.properties.c.value).where(schema.properties.c.key == "version"))
-    assert kept == str(schema.VERSION)
+        assert connection.execute(select(sessions)).all() == []
+        assert connection.execute(select(known_questions)).all() == []
+        kept = connection.scalar(select(properties.c.value).where(properties.c.key == "version"))
+    assert kept == str(SCHEMA_VERSION)
 
 
 def test_a_transaction_in_steps_commits_or_rolls_back_and_releases_the_lock(database: Database) -> None:

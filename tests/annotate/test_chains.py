@@ -1,4 +1,4 @@
-"""Coreference links, and links and boxes that models propose."""
+"""The group interface for coreference."""
 
 from __future__ import annotations
 
@@ -7,14 +7,26 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulated_crowd import HONEST, Truth, simulate_crowd
 
-from deixis.annotate.events import Judged, ProposedBoxes, ProposedLinks, Undone
+from deixis.annotate.chains import (
+    LinkProposals,
+    find_grouping_problem,
+    groups_by_type,
+    link_mentions,
+    proposed_boxes_for,
+    rand_index,
+)
+from deixis.annotate.events import Event, Judged, PhraseDecision, ProposedBoxes, ProposedLinks, Undone
 from deixis.annotate.help.coreference import mention_features, possible_pairs
-from deixis.annotate.linking import LinkProposals, groups_by_type, link_mentions, proposed_boxes_for
+from deixis.annotate.known_answers import add_known_photos, make_grouped_questions
 from deixis.annotate.material import CaptionMention, Material, prepare_photo
-from deixis.annotate.state import extend_state
+from deixis.annotate.project import add_photos
+from deixis.annotate.state import PhotoState, derive_state, extend_state
+from deixis.annotate.transactions import RefusedError
 from deixis.annotate.workflow import Answer, Question, Rules, Status, Task
-from tests.annotate.fakes import EventLog, judge, judge_at_random, photo
+from tests.annotate.conftest import MakeProject
+from tests.annotate.fakes import EventLog, ask, gold, judge, judge_at_random, people, photo, record, snapshot
 
 YES, NO = Answer.YES, Answer.NO
 TYPES = ("people", "animals", "scene")
@@ -204,15 +216,15 @@ def test_the_probability_of_a_chain_is_the_mean_of_the_log_odds() -> None:
     assert without.answer(DOGS.mentions[2], DOGS.mentions[:1], "") is None
 
 
-MAN = prepare_photo(photo("A man.", name="man"))
-HIM = MAN.mentions[0].id
+ONE_MAN = prepare_photo(photo("A man.", name="man"))
+HIM = ONE_MAN.mentions[0].id
 
 
 ONE_BOX = proposed_boxes({HIM: [[10, 10, 50, 60, 0.8]]})
 
 
 def test_a_proposed_box_is_judged_before_anybody_draws_and_kept_if_accepted() -> None:
-    log = log_with(MAN, ONE_BOX)
+    log = log_with(ONE_MAN, ONE_BOX)
     question = log.state.questions[0]
     assert question.task is Task.QUALITY
     assert question.as_json()["new_box"] == [10, 10, 50, 60]
@@ -223,7 +235,7 @@ def test_a_proposed_box_is_judged_before_anybody_draws_and_kept_if_accepted() ->
 
 
 def test_a_rejected_proposal_is_offered_as_a_start_for_drawing() -> None:
-    log = log_with(MAN, ONE_BOX)
+    log = log_with(ONE_MAN, ONE_BOX)
     question = log.answer(Answer.BAD).questions[0]
     assert question.task is Task.DRAWING
     assert question.as_json()["proposal"] == {"model": "grounder", "box": [10, 10, 50, 60]}
@@ -238,14 +250,14 @@ def test_a_rejected_proposal_is_offered_as_a_start_for_drawing() -> None:
 
 
 def test_a_second_box_is_shown_only_when_more_are_needed() -> None:
-    log = log_with(MAN, proposed_boxes({HIM: [[10, 10, 50, 60, 0.8], [60, 10, 90, 60, 0.7]]}))
+    log = log_with(ONE_MAN, proposed_boxes({HIM: [[10, 10, 50, 60, 0.8], [60, 10, 90, 60, 0.7]]}))
     assert log.answer(Answer.GOOD).questions[0].task is Task.COVERAGE
     question = log.answer(Answer.MORE).questions[0]
     assert (question.task, question.as_json()["new_box"]) == (Task.QUALITY, [60, 10, 90, 60])
 
 
 def test_improbable_boxes_are_not_shown() -> None:
-    assert log_with(MAN, proposed_boxes({HIM: [[10, 10, 50, 60, 0.4]]})).state.questions[0].task is Task.DRAWING
+    assert log_with(ONE_MAN, proposed_boxes({HIM: [[10, 10, 50, 60, 0.4]]})).state.questions[0].task is Task.DRAWING
 
 
 def test_mentions_that_agree_on_a_box_make_it_more_probable() -> None:
@@ -278,3 +290,108 @@ def test_any_proposals_and_answers_end_and_every_answer_counts(rng: random.Rando
         assert len(log.events) < 400
     placed = [mention.id for chain in log.state.chains for mention in chain.mentions]
     assert sorted(placed) == sorted(mention.id for mention in STREET.mentions)
+
+
+MATERIAL = prepare_photo(photo("A man sees a woman.", "The guy waves.", "Two people."))
+MAN, WOMAN, GUY, BOTH = (mention.id for mention in MATERIAL.mentions)
+RULES = Rules(group_links=True)
+
+
+def grouped(*groups: tuple[str, ...], number: int = 1, worker: str = "ann") -> Judged:
+    subject = " ".join((MAN, WOMAN, GUY, BOTH))
+    return Judged(number=number, worker=worker, task=Task.GROUP, subject=subject, answer=Answer.GROUPED, groups=groups)
+
+
+def state_after(*events: Event, rules: Rules = RULES) -> PhotoState:
+    return derive_state(MATERIAL, list(events), rules)
+
+
+def test_one_question_asks_about_all_mentions_that_could_be_the_same() -> None:
+    asked = state_after().questions
+    assert [(question.task, question.mentions) for question in asked] == [(Task.GROUP, (MAN, WOMAN, GUY, BOTH))]
+    assert state_after(rules=Rules()).questions[0].task is Task.LINK
+
+
+def test_the_answer_makes_chains_that_somebody_else_verifies() -> None:
+    state = state_after(grouped((MAN, GUY), (WOMAN,), (BOTH,)))
+    assert [[mention.id for mention in chain.mentions] for chain in state.chains] == [[MAN, GUY], [WOMAN], [BOTH]]
+    verify = next(question for question in state.questions if question.task is Task.VERIFY)
+    assert (verify.mentions, verify.barred) == ((MAN, GUY), {"ann"})
+    assert state.counted == {1}
+
+
+def test_a_dropped_phrase_leaves_the_other_groups() -> None:
+    dropped = PhraseDecision(number=2, worker="rob", mention=WOMAN, decision="drop")
+    state = state_after(grouped((MAN, GUY), (WOMAN,), (BOTH,)), dropped)
+    assert [[mention.id for mention in chain.mentions] for chain in state.chains] == [[MAN, GUY], [BOTH]]
+
+
+def test_pairs_that_were_begun_are_finished_as_pairs() -> None:
+    pair = state_after(rules=Rules()).questions[0]
+    judged = Judged(number=1, worker="ann", task=Task.LINK, subject=pair.subject, answer=Answer.NO)
+    assert {question.task for question in state_after(judged).questions} == {Task.LINK}
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        [],
+        [[MAN, GUY]],
+        [[MAN, GUY], [WOMAN], [BOTH, BOTH]],
+        [[MAN, WOMAN], [GUY], [BOTH]],
+        [[MAN, GUY, WOMAN, BOTH], []],
+    ],
+)
+def test_answers_that_are_no_groups_are_refused(new_project: MakeProject, groups: list[list[str]]) -> None:
+    assert find_grouping_problem((MAN, WOMAN, GUY, BOTH), groups)
+    project, _ = new_project(0, group_links=True)
+    add_photos(project, [MATERIAL])
+    [ann] = people(project, "Ann")
+    token = ask(project, ann).token
+    with pytest.raises(RefusedError):
+        record(project, ann, token, "grouped", groups=groups)
+    record(project, ann, token, "grouped", groups=[[MAN, GUY], [WOMAN], [BOTH]])
+    assert len(snapshot(project, "7").state.chains) == 3
+
+
+def test_agreement_of_groups_is_that_of_their_pairs() -> None:
+    assert rand_index([[MAN, GUY], [WOMAN]], [[GUY, MAN], [WOMAN]]) == 1.0
+    assert rand_index([[MAN, GUY], [WOMAN]], [[GUY], [MAN], [WOMAN]]) == 0.5  # man and woman are of one caption
+
+
+def test_known_groups_are_the_gold_chains() -> None:
+    annotated = gold()
+    made = list(make_grouped_questions(annotated, prepare_photo(annotated), random.Random(0)))
+    questions = [known for known in made if known.question.task is Task.GROUP]
+    assert questions
+    assert all(known.question.task is not Task.LINK for known in made)
+    for known in questions:
+        truth = Truth(annotated).groups(known.question.mentions)
+        assert rand_index(known.groups, truth) == 1.0
+        assert known.why.startswith("Annotators ")
+
+
+def test_a_wrong_group_in_a_test_is_explained(new_project: MakeProject) -> None:
+    project, _ = new_project(0, group_links=True, test_questions=1, first_items=0)
+    add_known_photos(project, [gold(f"g{number}") for number in range(4)])
+    add_photos(project, [MATERIAL])
+    [ann] = people(project, "Ann")
+    question = ask(project, ann)
+    assert (question.task, question.test) == (Task.GROUP, True)
+    told = record(project, ann, question.token, "grouped", groups=[[name] for name in question.content["mentions"]])
+    truth = Truth(gold()).groups(question.content["mentions"])
+    assert told.lesson is not None
+    assert told.lesson.correct == (rand_index([[name] for name in question.content["mentions"]], truth) >= 0.6)
+    assert told.lesson.why
+
+
+def test_a_crowd_finishes_photos_with_fewer_questions_than_pairs(new_project: MakeProject) -> None:
+    judged = {}
+    for groups in (False, True):
+        project, _ = new_project(0, group_links=groups, test_questions=0, first_items=0, verify_own=False)
+        photos = [gold(f"g{number}") for number in range(6)]
+        add_photos(project, map(prepare_photo, photos))
+        done = simulate_crowd(project, {each.id: Truth(each) for each in photos}, {HONEST: 5})
+        assert all(snapshot(project, each.id).state.finished for each in photos)
+        judged[groups] = done.judged[Task.LINK] + done.judged[Task.GROUP]
+    assert 0 < judged[True] < judged[False]

@@ -1,4 +1,8 @@
-"""The database of a project: transactions with the same code on SQLite and PostgreSQL."""
+"""The tables of a project and its database: transactions with the same code on SQLite and PostgreSQL.
+
+Statements that run for every judgement are built once, beside the functions that execute them. Names of their
+parameters start with ``p_``, because SQLAlchemy reserves column names.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, create_engine, delete, event, insert, inspect, make_url, select, update
+from sqlalchemy import (
+    JSON,
+    URL,
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Engine,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    create_engine,
+    delete,
+    event,
+    insert,
+    inspect,
+    make_url,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
-from deixis.annotate import schema
-from deixis.annotate.schema import properties
 from deixis.errors import DeixisError, UnavailableError
 from deixis.storage.row_checks import find_damaged_rows, is_protected, protect_tables, register_checks
 from deixis.storage.sql import (
@@ -28,8 +56,241 @@ from deixis.storage.sql import (
     sqlite_uri,
 )
 
+SCHEMA_VERSION = 3
+FORMAT = "deixis-annotate"
+
+metadata = MetaData()
+
+# SQLite autoincrements only plain INTEGER columns; PostgreSQL needs 64 bits.
+_NUMBER = BigInteger().with_variant(Integer, "sqlite")
+
+
+def _running_number() -> Column[int]:
+    return Column("number", _NUMBER, primary_key=True, autoincrement=True)
+
+
+properties = Table("about", metadata, Column("key", String, primary_key=True), Column("value", Text, nullable=False))
+
+photos = Table(
+    "photos",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("place", Integer, nullable=False, unique=True),
+    Column("known", Boolean, nullable=False),  # a source of known questions; not annotated
+    Column("material", JSON, nullable=False),
+    Column("last_event", _NUMBER, nullable=False),
+    Column("chains", Integer, nullable=False),
+    Column("waiting", Integer, nullable=False),  # number of open reviews
+    Column("finished", Boolean, nullable=False),
+)
+
+workers = Table(
+    "workers",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("name", Text),  # personal data, which `forget_worker` deletes
+    Column("invitation", String, unique=True),  # hash of the token in the link
+    Column("password", Text),
+    Column("role", String, nullable=False),
+    Column("invited_at", Float, nullable=False),
+    Column("joined_at", Float),
+    Column("vouched", Boolean, nullable=False),
+    Column("history_items", Integer, nullable=False),
+    Column("history_accuracy", Float, nullable=False),
+    Column("forgotten", Boolean, nullable=False),
+    Column("suspended_at", Float),  # by an owner; null for others
+    Column("subject", String),  # issuer and subject of a sign-in by OpenID Connect
+)
+
+events = Table(
+    "events",
+    metadata,
+    _running_number(),
+    Column("key", String, nullable=False, unique=True),  # makes repeated requests idempotent
+    Column("photo", String, ForeignKey("photos.id"), nullable=False),
+    Column("worker", String, ForeignKey("workers.id"), nullable=False),
+    Column("at", Float, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("task", String),
+    Column("seconds", Float, nullable=False),
+    Column("known", _NUMBER),  # number of the known question; such events change no state
+    Column("body", JSON, nullable=False),
+    Index("events_of_photo", "photo", "number"),
+    Index("events_of_worker", "worker", "task"),
+    sqlite_autoincrement=True,
+)
+
+remarks = Table(  # texts of workers; separate because they can be deleted and events cannot
+    "remarks",
+    metadata,
+    Column("event", _NUMBER, ForeignKey("events.number"), primary_key=True),
+    Column("worker", String, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("seen", Boolean, nullable=False),
+)
+
+questions = Table(
+    "questions",
+    metadata,
+    _running_number(),
+    Column("photo", String, ForeignKey("photos.id"), nullable=False),
+    Column("place", Integer, nullable=False),
+    Column("task", String, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("asked", JSON, nullable=False),
+    Column("leased_until", Float, nullable=False),
+    UniqueConstraint("photo", "task", "subject"),
+    Index("questions_in_order", "place", "number"),
+    sqlite_autoincrement=True,
+)
+
+barred = Table(
+    "barred",
+    metadata,
+    Column("question", _NUMBER, ForeignKey("questions.number", ondelete="CASCADE"), primary_key=True),
+    Column("worker", String, primary_key=True),
+)
+
+known_questions = Table(
+    "known",
+    metadata,
+    _running_number(),
+    Column("photo", String, ForeignKey("photos.id"), nullable=False),
+    Column("task", String, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("asked", JSON, nullable=False),
+    Column("answer", String, nullable=False),
+    Column("boxes", JSON, nullable=False),  # for drawn and adjusted boxes: the correct ones
+    Column("reviewed", Boolean, nullable=False),  # made from a reviewer's decision
+    Column("lesson", JSON(none_as_null=True)),  # what a worker is told after a test question; null in older projects
+    UniqueConstraint("photo", "task", "subject"),
+    Index("known_of_task", "task"),
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("token", String, primary_key=True),
+    Column("worker", String, ForeignKey("workers.id"), nullable=False),
+    Column("question", _NUMBER),
+    Column("known", _NUMBER),
+    Column("purpose", String, nullable=False),
+    Column("task", String, nullable=False),
+    Column("photo", String, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("asked", JSON, nullable=False),
+    Column("until", Float, nullable=False),
+    Column("state", String, nullable=False),
+    Index("leases_of_worker", "worker", "state"),
+    Index("leases_by_time", "worker", "until"),
+    Index(
+        "one_holder",
+        "question",
+        unique=True,
+        sqlite_where=text("state = 'open'"),
+        postgresql_where=text("state = 'open'"),
+    ),
+)
+
+checks = Table(
+    "checks",
+    metadata,
+    _running_number(),
+    Column("worker", String, ForeignKey("workers.id"), nullable=False),
+    Column("task", String, nullable=False),
+    Column("purpose", String, nullable=False),
+    Column("known", _NUMBER),
+    Column("event", _NUMBER, unique=True),
+    Column("right", Boolean),  # null: not judged yet, or skipped
+    Index("checks_of_worker", "worker", "task"),
+)
+
+qualifications = Table(
+    "standings",
+    metadata,
+    Column("worker", String, ForeignKey("workers.id"), primary_key=True),
+    Column("task", String, primary_key=True),
+    Column("level", String, nullable=False),
+    Column("after", _NUMBER, nullable=False),  # number of the last check before a reinstatement
+)
+
+requeue = Table(
+    "requeue",
+    metadata,
+    Column("worker", String, primary_key=True),
+    Column("task", String, primary_key=True),
+    Column("photo", String, primary_key=True),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("hash", String, primary_key=True),  # hash of the session token
+    Column("worker", String, ForeignKey("workers.id"), nullable=False),
+    Column("until", Float, nullable=False),
+    Column("assignment", String),  # for workers of an external workforce
+    Index("sessions_of_worker", "worker"),
+)
+
+assignments = Table(  # assignments of an external workforce
+    "assignments",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("hit", String, nullable=False),
+    Column("worker", String, ForeignKey("workers.id"), nullable=False),
+    Column("items", Integer, nullable=False),
+    Column("done", Integer, nullable=False),
+    Column("begun_at", Float, nullable=False),
+    Column("submit_to", Text, nullable=False),
+    Column("state", String, nullable=False),
+)
+
+api_tokens = Table(  # for programs, with the rights of a worker
+    "api_tokens",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("hash", String, nullable=False, unique=True),
+    Column("worker", String, ForeignKey("workers.id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("until", Float, nullable=False),
+    Index("tokens_of_worker", "worker"),
+)
+
+webhooks = Table(
+    "webhooks",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("url", Text, nullable=False),
+    Column("secret", String, nullable=False),  # signs the messages
+    Column("kinds", JSON, nullable=False),
+    Column("created_at", Float, nullable=False),
+)
+
+messages = Table(  # messages of webhooks that were not delivered yet
+    "messages",
+    metadata,
+    _running_number(),
+    Column("webhook", String, ForeignKey("webhooks.id", ondelete="CASCADE"), nullable=False),
+    Column("body", JSON, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("due_at", Float, nullable=False),
+    Column("error", Text),
+    Column("failed", Boolean, nullable=False),  # given up
+    Index("messages_due", "webhook", "failed", "due_at"),
+    sqlite_autoincrement=True,
+)
+
+
+PROTECTED_TABLES = tuple(
+    table.name
+    for table in (properties, photos, workers, events, remarks, known_questions, checks, qualifications, assignments)
+)
+"""Tables whose rows have checksums in SQLite. The others are derived from these, or short-lived."""
+
+
 _LOCK_TIMEOUT_S = 30
-_OLDER_VERSIONS = frozenset(str(number) for number in range(1, schema.VERSION))
+_OLDER_VERSIONS = frozenset(str(number) for number in range(1, SCHEMA_VERSION))
 
 T = TypeVar("T")
 
@@ -89,15 +350,15 @@ class Database:
         with self.writing() as connection:
             if self._read_version(connection) is not None:
                 raise DeixisError(f"{self.name}: the database already holds a project")
-            schema.metadata.create_all(connection)
-            write_property(connection, "format", schema.FORMAT)
+            metadata.create_all(connection)
+            write_property(connection, "format", FORMAT)
             self._protect(connection)
-            write_property(connection, "version", str(schema.VERSION))
+            write_property(connection, "version", str(SCHEMA_VERSION))
 
     def _protect(self, connection: Connection) -> None:
         raw = connection.connection.driver_connection
         if self.is_sqlite and raw is not None:
-            protect_tables(raw, schema.PROTECTED)
+            protect_tables(raw, PROTECTED_TABLES)
 
     def check_rows(self) -> None:
         """Read all rows that figures and exports are made of, and refuse a database in which they are damaged."""
@@ -113,7 +374,7 @@ class Database:
         if raw is None or not is_protected(raw):
             return
         try:
-            for table in schema.PROTECTED:
+            for table in PROTECTED_TABLES:
                 yield from find_damaged_rows(raw, table)
         except sqlite3.Error as error:
             yield first_line(error)
@@ -126,14 +387,14 @@ class Database:
             raise DeixisError(f"{self.name}: the database holds no annotation project")
         if version in _OLDER_VERSIONS:
             with self.writing() as connection:
-                schema.metadata.create_all(connection)
+                metadata.create_all(connection)
                 _add_missing_parts(connection)
                 self._protect(connection)
                 is_version = properties.c.key == "version"
-                connection.execute(update(properties).where(is_version).values(value=str(schema.VERSION)))
-        elif version != str(schema.VERSION):
+                connection.execute(update(properties).where(is_version).values(value=str(SCHEMA_VERSION)))
+        elif version != str(SCHEMA_VERSION):
             raise DeixisError(
-                f"{self.name}: the database has schema version {version}, this deixis supports {schema.VERSION}; "
+                f"{self.name}: the database has schema version {version}, this deixis supports {SCHEMA_VERSION}; "
                 "install a newer version of deixis"
             )
         if self.is_sqlite and not is_immutable(Path(self.url.database or "")):
@@ -166,7 +427,7 @@ class Database:
     def _read_version(self, connection: Connection) -> str | None:
         if not self.engine.dialect.has_table(connection, properties.name):
             return None
-        is_project = read_property(connection, "format") == schema.FORMAT
+        is_project = read_property(connection, "format") == FORMAT
         return read_property(connection, "version") if is_project else None
 
     @contextmanager
@@ -243,7 +504,7 @@ def _make_engine(url: URL, is_sqlite: bool) -> Engine:
 def _add_missing_parts(connection: Connection) -> None:
     """Add the columns and indexes that an older version does not have. Such columns can be null."""
     inspector, dialect = inspect(connection), connection.dialect
-    for table in schema.metadata.sorted_tables:
+    for table in metadata.sorted_tables:
         existing = {column["name"] for column in inspector.get_columns(table.name)}
         for column in table.columns:
             if column.name not in existing:
