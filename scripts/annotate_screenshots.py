@@ -1,4 +1,4 @@
-"""Take the screenshots of the annotation workbench for ``docs/guides/annotate.md``.
+"""Take the screenshots of the annotation workbench for ``docs/guides/annotate*.md``.
 
 python scripts/annotate_screenshots.py [--out docs/pictures] [--chromium /usr/bin/chromium] [--only NAME…]
 
