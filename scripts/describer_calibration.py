@@ -8,9 +8,10 @@ from dataclasses import astuple, dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from deixis.arrays import Floats
+from deixis.arrays import BoolArray, Floats, IntArray
 from deixis.evaluation.items import regions_of
 from deixis.geometry import Boxes
+from deixis.models.calibrator import LogisticCalibrator
 from deixis.models.describer.description import Describer, DescriptionSettings, estimate_objectness
 from deixis.models.grounder.data import stem
 from deixis.models.photo_features import PhotoFeatures
@@ -19,6 +20,7 @@ from deixis.tokens import words
 
 PRIORS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.3, 0.6, 1.0)
 FOLDS = 5
+_RIDGE = 1e-3
 _SHOWN = 5
 """Number of phrases per region to calibrate, as many as are shown."""
 
@@ -40,7 +42,7 @@ class RegionPhrases:
     """
 
     visual: Floats
-    photo: npt.NDArray[np.int64]
+    photo: IntArray
     said: tuple[frozenset[int], ...]
     named: tuple[frozenset[str], ...]
 
@@ -133,11 +135,11 @@ class _RegionResults:
         (regions, 5) scores of the best phrases, and whether the last word of each is in a gold phrase.
     """
 
-    ranks: npt.NDArray[np.int64]
+    ranks: IntArray
     scores: Floats
-    correct: npt.NDArray[np.bool_]
+    correct: BoolArray
 
-    def at(self, rows: npt.NDArray[np.bool_]) -> _RegionResults:
+    def at(self, rows: BoolArray) -> _RegionResults:
         return _RegionResults(self.ranks[rows], self.scores[rows], self.correct[rows])
 
     def score(self, settings: DescriptionSettings) -> DescriptionScores:
@@ -157,27 +159,14 @@ def _evaluate_prior(describer: Describer, gold: RegionPhrases, prior: float) -> 
     return _RegionResults(np.array(ranks), np.take_along_axis(ranking, best, axis=1), np.array(right))
 
 
-def fit_logistic(scores: Floats, right: npt.NDArray[np.bool_]) -> tuple[float, float]:
-    """Fit scale and bias of a logistic function of the scores by maximum likelihood.
-
-    Examples
-    --------
-    >>> scale, bias = fit_logistic(np.array([0.0, 0.0, 1.0, 1.0]), np.array([False, True, True, True]))
-    >>> bool(scale > 0)
-    True
-    """
-    centre, spread = scores.mean(), scores.std() or 1.0
-    inputs = np.stack([(scores - centre) / spread, np.ones(len(scores))], axis=1).astype(np.float64)
-    line = np.zeros(2)
-    for _ in range(30):  # Newton's method; the small ridge keeps it finite for separable scores
-        chance = 1 / (1 + np.exp(-inputs @ line))
-        slope = inputs.T @ (right - chance) - 1e-3 * line
-        curve = (inputs * (chance * (1 - chance))[:, None]).T @ inputs + 1e-3 * np.eye(2)
-        line = line + np.linalg.solve(curve, slope)
-    return float(line[0] / spread), float(line[1] - line[0] * centre / spread)
+def fit_logistic(scores: Floats, right: BoolArray) -> tuple[float, float]:
+    """Fit scale and bias of a logistic function of the scores, rounded as they are saved."""
+    fitted = LogisticCalibrator.fit(scores.reshape(-1, 1), right.ravel(), ridge=_RIDGE / right.size)
+    bias, scale = fitted.round().weights
+    return scale, bias
 
 
-def calibration_error(chances: Floats, right: npt.NDArray[np.bool_], bins: int = 10) -> float:
+def calibration_error(chances: Floats, right: BoolArray, bins: int = 10) -> float:
     """Return the calibration error over bins of equal width.
 
     Examples
@@ -204,8 +193,8 @@ def _chosen(settings: DescriptionSettings, tried: Mapping[float, _RegionResults]
         return found.r5 + found.named
 
     best = max(tried, key=value)
-    scale, bias = fit_logistic(tried[best].scores.ravel(), tried[best].correct.ravel())
-    return replace(settings, prior=best, scale=round(scale, 4), bias=round(bias, 4))
+    scale, bias = fit_logistic(tried[best].scores, tried[best].correct)
+    return replace(settings, prior=best, scale=scale, bias=bias)
 
 
 def _rank(scores: Floats, said: frozenset[int]) -> int:

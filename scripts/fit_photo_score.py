@@ -20,18 +20,32 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from fitting import Examples, balanced, cross_fit, fit
 from scipy.stats import kendalltau, rankdata
 
-from deixis.arrays import FloatArray
+from deixis.arrays import BoolArray, FloatArray, logistic
 from deixis.cli.output import progress
 from deixis.data.merging import dataset_name
-from deixis.evaluation.calibration import Mask, calibration_error, logistic
+from deixis.evaluation.calibration import calibration_error
 from deixis.evaluation.captions import caption_scores
 from deixis.evaluation.captions.agreement import PeopleCaptions
 from deixis.language.entity_types import EntityTypes
 from deixis.language.tagger import tag
+from deixis.models.calibrator import LogisticCalibrator
 from deixis.models.evaluation import EvaluationData
-from deixis.models.photo_score import PHOTO_FEATURES, SHIPPED_FILE, PhotoScorer, ScoredPhoto, ScoreWeights
+from deixis.models.installed import model_folder
+from deixis.models.photo_score import (
+    PHOTO_FEATURES,
+    PHOTO_MODEL,
+    REFERENCE_FEATURES,
+    REGION_MODEL,
+    SHIPPED_FILE,
+    PhotoScorer,
+    ScoredPhoto,
+    ScoreWeights,
+)
+from deixis.storage.artifacts import fingerprint_artifact
+from deixis.storage.checksums import seal
 from deixis.tokens import words
 
 OWN, RANDOM, SIMILAR, SWAPPED = KINDS = ("own", "random", "similar", "swapped")
@@ -77,14 +91,10 @@ class Trial:
     meteor: FloatArray  # with references that are not among the features
 
     @property
-    def second_half(self) -> Mask:
-        return np.array([pair.photo % 2 == 1 for pair in self.pairs])
-
-    @property
-    def right(self) -> Mask:
+    def right(self) -> BoolArray:
         return np.array([pair.right for pair in self.pairs])
 
-    def of(self, *kinds: str) -> Mask:
+    def of(self, *kinds: str) -> BoolArray:
         return np.array([pair.kind in kinds for pair in self.pairs])
 
 
@@ -94,19 +104,26 @@ def main() -> None:
     parser.add_argument("--split", default="dev", metavar="NAME")
     parser.add_argument("--out", type=Path, default=SHIPPED_FILE)
     options = parser.parse_args()
-    scorer = PhotoScorer.open(ScoreWeights("", (0.0,) * 4, (0.0,) * 6))
+    not_fitted = LogisticCalibrator((0.0,))
+    scorer = PhotoScorer.open(ScoreWeights(not_fitted, not_fitted))
     trials = [make_trial(path, options.split, scorer) for path in options.data]
-    for trial in trials:
+    logits = {
+        form: cross_fit(examples(trials, columns, halves=True), range(len(columns))) for form, columns in FORMS.items()
+    }
+    for number, trial in enumerate(trials):
         print(f"\n{trial.name}: {len(trial.pairs):,} pairs, {trial.right.mean():.1%} right")
-        for form, columns in FORMS.items():
-            print(f"{form:45}", evaluate(trial, cross_fitted(trials, trial, columns)))
-    photo, references = ([*range(PHOTO_FEATURES)], [*range(trials[0].rows.shape[1])])
-    weights = ScoreWeights(
-        PhotoScorer.fingerprint(),
-        *(tuple(fit(trials, [None] * len(trials), columns).round(4).tolist()) for columns in (photo, references)),
-    )
-    weights.save(options.out)
-    print(f"\n{weights}\nwritten: {options.out}")
+        for form, of_trials in logits.items():
+            print(f"{form:45}", evaluate(trial, of_trials[number]))
+    document: dict[str, object] = {"fingerprint": fingerprint()}
+    for name, count in {"photo": PHOTO_FEATURES, "references": PHOTO_FEATURES + REFERENCE_FEATURES}.items():
+        document[name] = fit(examples(trials, range(count), halves=False), range(count)).weights
+    options.out.write_bytes(seal(document))
+    print(f"\n{document}\nwritten: {options.out}")
+
+
+def fingerprint() -> str:
+    """Changes whenever the models do, so that the weights must be fitted again."""
+    return "-".join(fingerprint_artifact(model_folder(name))[:16] for name in (PHOTO_MODEL, REGION_MODEL))
 
 
 def make_trial(path: Path, split: str, scorer: PhotoScorer) -> Trial:
@@ -194,29 +211,14 @@ def _noun_type(word: str) -> str:
     return types[0] if types else "other"
 
 
-def fit(trials: Sequence[Trial], kept: Sequence[Mask | None], columns: Sequence[int]) -> FloatArray:
-    """Fit a regression; data sets have the same weight, and in each of them right and wrong captions."""
-    rows, answers, weights = [], [], []
-    for trial, inside in zip(trials, kept, strict=True):
-        chosen = np.ones(len(trial.pairs), dtype=bool) if inside is None else inside
-        right = trial.right[chosen]
-        features = trial.all_rows if inside is None else trial.rows
-        rows.append(np.insert(features[chosen][:, columns], 0, 1.0, axis=1))
-        answers.append(right)
-        weights.append(np.where(right, 1 / right.sum(), 1 / (~right).sum()))
-    joined = np.concatenate(rows).astype(np.float32)
-    non_negative = range(1, joined.shape[1])
-    return logistic(joined, np.concatenate(answers), np.concatenate(weights), non_negative=non_negative)
-
-
-def cross_fitted(trials: Sequence[Trial], tested: Trial, columns: Sequence[int]) -> FloatArray:
-    """The logits of a data set, each half by the fit to the other half of all data sets."""
-    logits = np.zeros(len(tested.pairs))
-    for second in (False, True):
-        coefficients = fit(trials, [trial.second_half != second for trial in trials], columns)
-        here = tested.second_half == second
-        logits[here] = coefficients[0] + tested.rows[here][:, columns] @ coefficients[1:]
-    return logits
+def examples(trials: Sequence[Trial], columns: Sequence[int], *, halves: bool) -> list[Examples]:
+    """Features with some of the references, and weights of each half; or with all references."""
+    found = []
+    for trial in trials:
+        photo = np.array([pair.photo for pair in trial.pairs])
+        rows, groups = (trial.rows, photo % 2) if halves else (trial.all_rows, None)
+        found.append(Examples(rows[:, columns], trial.right, balanced(trial.right, groups), photo))
+    return found
 
 
 def evaluate(trial: Trial, logits: FloatArray) -> str:
@@ -230,9 +232,7 @@ def evaluate(trial: Trial, logits: FloatArray) -> str:
     foreign = trial.of(RANDOM, SIMILAR)
     grades = np.digitize(trial.meteor[foreign], np.quantile(trial.meteor[foreign], QUANTILES))
     tau = kendalltau(logits[foreign], grades, variant="c").statistic
-    right = trial.right
-    weights = np.where(right, 1 / right.sum(), 1 / (~right).sum())
-    error = calibration_error(1 / (1 + np.exp(-logits)), right, weights)
+    error = calibration_error(logistic(logits), trial.right, balanced(trial.right))
     return (
         f"AUC {', '.join(parts)}; own above swapped {np.mean(swapped):.1%}; METEOR τc {tau:.3f}; "
         f"calibration error {error:.3f}"

@@ -29,14 +29,15 @@ from pathlib import Path
 from typing import cast
 
 import numpy as np
+from fitting import Examples, cross_fit, fit
 
-from deixis.arrays import FloatArray, Floats
+from deixis.arrays import BoolArray, FloatArray, Floats, IntArray, logistic
 from deixis.cli.output import progress
 from deixis.data.dataset import Dataset
-from deixis.data.merging import dataset_name
+from deixis.data.merging import named_splits
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
-from deixis.evaluation.calibration import Mask, calibration_error, logistic
+from deixis.evaluation.calibration import calibration_error
 from deixis.evaluation.items import localization_items
 from deixis.language.sentence import Phrase, Sentence
 from deixis.models.grounder.model import PRESENCE
@@ -44,7 +45,7 @@ from deixis.models.grounder.pipeline import GrounderPipeline
 from deixis.models.grounding import EmbeddingPipeline, load_embedding_model, load_grounding_model
 from deixis.models.installed import model_folder
 from deixis.models.near_things import shipped_groups
-from deixis.models.presence import MONOTONE, PresenceCalibration, PresenceModel
+from deixis.models.presence import FEATURES, MONOTONE, PresenceCalibration, PresenceModel
 from deixis.models.region_inputs import read_regions
 from deixis.search.relevance import NamedThings, Relevance, words_of
 from deixis.storage.artifacts import fingerprint_artifact, update_settings
@@ -82,14 +83,14 @@ class Source:
     own_figures: FloatArray  # (questions,)
 
     @property
-    def right(self) -> Mask:
+    def right(self) -> BoolArray:
         return np.array([question.kind in ABSENT_KINDS for question in self.questions])
 
     @property
-    def second_half(self) -> Mask:
-        return np.array([question.photo % 2 == 1 for question in self.questions])
+    def photo(self) -> IntArray:
+        return np.array([question.photo for question in self.questions])
 
-    def of(self, kind: str, group: str = "") -> Mask:
+    def of(self, kind: str, group: str = "") -> BoolArray:
         return np.array([each.kind == kind and group in ("", each.group) for each in self.questions])
 
     @property
@@ -128,18 +129,19 @@ def main() -> None:
     if not isinstance(grounder, GrounderPipeline) or photo_model.encoder != grounder.encoder:
         raise DeixisError(f"{options.model}: must be a grounder with the image encoder of {name}")
     sources = list(read_sources(options.data, options.split, grounder, photo_model))
+    asked = [examples(source) for source in sources]
+    monotone = range(FEATURES)[MONOTONE]
     scores = {
         source.name: {"grounder alone": evaluate(source, source.own_figures)}
-        | {"fitted": evaluate(source, cross_fitted(sources, source))}
-        for source in sources
+        | {"fitted": evaluate(source, logistic(logits))}
+        for source, logits in zip(sources, cross_fit(asked, monotone), strict=True)
     }
     print_scores(scores)
     if options.json:
         options.json.write_text(json.dumps(scores, indent=1) + "\n", encoding="utf-8")
         return
     fingerprint = fingerprint_artifact(model_folder(name))
-    weights = tuple(fit(sources, None).round(4).tolist())
-    fitted = PresenceCalibration(grounder.encoder.fingerprint, name, fingerprint, weights)
+    fitted = PresenceCalibration(grounder.encoder.fingerprint, name, fingerprint, fit(asked, monotone).weights)
     others = [each for each in grounder.model.presence_calibrations if each.encoder != fitted.encoder]
     folder = model_folder(options.model)
     update_settings(folder, {PRESENCE: [asdict(each) for each in (*others, fitted)]})
@@ -149,12 +151,8 @@ def main() -> None:
 def read_sources(
     paths: Sequence[Path], splits: Sequence[str], grounder: GrounderPipeline, photo_model: EmbeddingPipeline
 ) -> Iterator[Source]:
-    for path in paths:
-        dataset = Dataset(path)
-        found = [split for split in splits if split in dataset.manifest.splits] or splits[:1]
-        for split in found:
-            name = dataset_name(path) if len(found) == 1 else f"{dataset_name(path)} {split}"
-            yield read_source(name, dataset, split, grounder, photo_model)
+    for name, dataset, split in named_splits(paths, splits):
+        yield read_source(name, dataset, split, grounder, photo_model)
 
 
 def read_source(
@@ -228,29 +226,12 @@ def _entity_type(phrase: Phrase) -> str:
     return phrase.types[0] if phrase.types else "other"
 
 
-def _named(named: NamedThings, names: str) -> Mask:
+def _named(named: NamedThings, names: str) -> BoolArray:
     return named.of(names) if names else named.of("-")
 
 
-def fit(sources: Sequence[Source], second_half: bool | None) -> FloatArray:
-    """Fit the regression to one half of the photos of all sources, or to all."""
-    rows, answers, weights = [], [], []
-    for source in sources:
-        inside = np.ones(len(source.questions), bool) if second_half is None else source.second_half == second_half
-        rows.append(np.insert(source.features[inside], 0, 1.0, axis=1))
-        answers.append(source.right[inside])
-        weights.append(source.weights[inside])
-    monotone = range(1, rows[0].shape[1])[MONOTONE]
-    return logistic(np.concatenate(rows), np.concatenate(answers), np.concatenate(weights), non_negative=monotone)
-
-
-def cross_fitted(sources: Sequence[Source], tested: Source) -> FloatArray:
-    """The probabilities of a source, each half by the fit to the other half of all sources."""
-    found = np.zeros(len(tested.questions))
-    for second in (False, True):
-        weights, here = fit(sources, not second), tested.second_half == second
-        found[here] = 1 / (1 + np.exp(-(weights[0] + tested.features[here] @ weights[1:])))
-    return found
+def examples(source: Source) -> Examples:
+    return Examples(source.features, source.right, source.weights, source.photo)
 
 
 def evaluate(source: Source, probabilities: FloatArray) -> dict[str, float]:
@@ -262,7 +243,7 @@ def evaluate(source: Source, probabilities: FloatArray) -> dict[str, float]:
         "log loss": float(-(weights * np.log(chance)).sum() / weights.sum()),
     }
 
-    def shares(name: str, chosen: Mask) -> None:
+    def shares(name: str, chosen: BoolArray) -> None:
         if chosen.any():
             scores[f"{name} at {SURE:.0%} or more"] = float((probabilities[chosen] >= SURE).mean())
             scores[f"{name} below {ABSENT:.0%}"] = float((probabilities[chosen] < ABSENT).mean())

@@ -73,11 +73,11 @@ def calibrate(describer: Describer, dataset: Dataset) -> DescriptionSettings:
     prior = max(found, key=lambda each: found[each][1][:, 0].mean())
     scores, right = found[prior]
     halves = gold.photo % 2 == 0
-    scale, bias = fit_logistic(scores[halves].ravel(), right[halves].ravel())
+    scale, bias = fit_logistic(scores[halves], right[halves])
     other = DescriptionSettings(prior, scale, bias).probabilities(scores[~halves])
     print(f"calibration error on the other half: {calibration_error(other.ravel(), right[~halves].ravel()):.3f}")
-    scale, bias = fit_logistic(scores.ravel(), right.ravel())
-    return replace(DescriptionSettings(prior), scale=round(scale, 4), bias=round(bias, 4))
+    scale, bias = fit_logistic(scores, right)
+    return replace(DescriptionSettings(prior), scale=scale, bias=bias)
 
 
 def _head(phrase: str) -> str:

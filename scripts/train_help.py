@@ -26,6 +26,7 @@ from deixis.annotate.help import boxes, coreference
 from deixis.annotate.help.boxes import BoxCalibration, GroundedBox, ground_mentions
 from deixis.annotate.help.coreference import Coreference, group_mentions
 from deixis.annotate.material import prepare_photo
+from deixis.arrays import logistic
 from deixis.data.dataset import Dataset
 from deixis.data.records import ENTITY_TYPES, Photo
 from deixis.errors import DeixisError
@@ -148,7 +149,7 @@ def fit_calibration(examples: Iterable[tuple[GroundedBox, bool]], *, good_iou: f
     penalty = np.diag([0.0, 0.0, *[1.0] * len(ENTITY_TYPES)]) + 1e-6 * np.eye(rows.shape[1])
     weights = np.zeros(rows.shape[1])
     for _ in range(50):  # Newton steps; far more than needed
-        predicted = 1 / (1 + np.exp(-rows @ weights))
+        predicted = logistic(rows @ weights)
         gradient = rows.T @ (predicted - good) + penalty @ weights
         hessian = (rows * (predicted * (1 - predicted))[:, None]).T @ rows + penalty
         weights -= np.linalg.solve(hessian, gradient)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float32]
 """Feature vectors."""
@@ -33,3 +33,15 @@ def expand_runs(first: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[n
     """Concatenate the ranges ``first … first + count - 1``."""
     ends = np.cumsum(count)
     return np.asarray(np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - (ends - count), count))
+
+
+def logistic(logits: ArrayLike) -> NDArray[Any]:
+    """Return probabilities in the precision of the logits, without a warning for very negative ones.
+
+    Examples
+    --------
+    >>> logistic([-1000.0, 0.0, 1000.0]).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    with np.errstate(over="ignore"):
+        return np.asarray(1 / (1 + np.exp(-np.asarray(logits))))

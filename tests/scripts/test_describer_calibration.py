@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from describer_calibration import RegionPhrases, calibration_error, fit_logistic, fit_settings, score_descriptions
-from hypothesis import given
-from hypothesis import strategies as st
 
 from deixis.models.describer.phrase_bank import PhraseBank
 from tests.models.colours import describer
@@ -63,19 +61,11 @@ def test_an_informative_prior_is_chosen() -> None:
     assert scores.r5 == 100
 
 
-@given(st.floats(0.5, 5), st.floats(-2, 2))
-def test_the_logistic_fit_recovers_the_true_parameters(scale: float, bias: float) -> None:
+def test_scale_and_bias_are_those_of_the_probabilities() -> None:
     generator = np.random.default_rng(0)
-    scores = generator.normal(0, 1, 20000)
-    right = generator.random(20000) < 1 / (1 + np.exp(-(scale * scores + bias)))
-    assert fit_logistic(scores, right) == pytest.approx((scale, bias), abs=0.25)
-
-
-def test_the_logistic_fit_is_finite_for_separable_scores() -> None:
-    for right in ([True] * 6, [False] * 6, [False] * 3 + [True] * 3):
-        scale, bias = fit_logistic(np.arange(6.0), np.array(right))
-        assert np.isfinite([scale, bias]).all()
-    assert np.isfinite(fit_logistic(np.ones(6), np.array([True, False] * 3))).all()
+    scores = generator.normal(0, 1, (4000, 5)).astype(np.float32)
+    right = generator.random((4000, 5)) < 1 / (1 + np.exp(-(3 * scores - 1)))
+    assert fit_logistic(scores, right) == pytest.approx((3, -1), abs=0.1)
 
 
 def test_the_calibration_error_is_small_only_for_true_probabilities() -> None:

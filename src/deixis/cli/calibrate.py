@@ -79,24 +79,21 @@ def calibrate(
 
 def calibrate_captions(model: str, data: Sequence[Path], splits: Sequence[str], *, json: bool) -> None:
     """Fit the confidence of the captions of a model and store it in the directory of the model."""
-    from deixis.data.dataset import Dataset
-    from deixis.data.merging import dataset_name
+    from deixis.data.merging import named_splits
     from deixis.models.installed import model_folder
     from deixis.models.m_rnn.captioning import CONFIDENCE, load_captioner
     from deixis.models.m_rnn.confidence_fitting import (
         evaluate_halves,
         fit_confidence,
         read_caption_sources,
-        splits_of,
         summarize,
     )
     from deixis.storage.artifacts import add_part
 
     folder = model_folder(model)
     captioner = load_captioner(model)
-    chosen = splits_of([(dataset_name(path), Dataset(path)) for path in data], splits)
     with progress("photos") as on_progress:
-        sources = read_caption_sources(captioner, chosen, on_progress)
+        sources = read_caption_sources(captioner, named_splits(data, splits), on_progress)
     for source in sources:
         _check_count(source.name, len(source.photos))
     scores = {name: summarize(shown) for name, shown in evaluate_halves(sources).items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -48,6 +48,18 @@ def dataset_name(path: Path) -> str:
     'flickr8k'
     """
     return path.resolve().name.removesuffix(SUFFIX)
+
+
+def named_splits(paths: Iterable[Path], splits: Sequence[str]) -> Iterator[tuple[str, Dataset, str]]:
+    """Yield a name, the data set and the split for each of the splits that a data set has.
+
+    If it has none of them, the first is yielded, and an error for the one who opens it.
+    """
+    for path in paths:
+        dataset, name = Dataset(path), dataset_name(path)
+        found = [split for split in splits if split in dataset.manifest.splits] or splits[:1]
+        for split in found:
+            yield (name if len(found) == 1 else f"{name} {split}"), dataset, split
 
 
 def merge_datasets(

@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image
 
 from deixis import geometry
-from deixis.arrays import Floats
+from deixis.arrays import Floats, logistic
 from deixis.errors import DeixisError
 from deixis.language.features.base import Text, transform_in_chunks
 from deixis.language.sentence import Phrase, Sentence, parents
@@ -255,7 +255,7 @@ class RegionPipeline(Pipeline):
 
     def presence(self, scores: Floats) -> Floats:
         """Probability that photos show phrases, if half of all photos did, from the scores of their best regions."""
-        return np.asarray(1 / (1 + np.exp(-scores)), dtype=np.float32)
+        return np.asarray(logistic(scores), dtype=np.float32)
 
     @property
     def has_common_space(self) -> bool:

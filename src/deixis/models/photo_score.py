@@ -8,7 +8,7 @@ nearest phrases of references. `scripts/fit_photo_score.py` fits it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from os import PathLike
 from pathlib import Path
@@ -20,6 +20,7 @@ from deixis.arrays import FloatArray, Floats
 from deixis.errors import DeixisError
 from deixis.language.sentence import Sentence
 from deixis.models.arguments import OnePhotoOrMore, PhotoLike, as_list, check_list, check_text, is_one_photo
+from deixis.models.calibrator import LogisticCalibrator
 from deixis.models.grounding import (
     EmbeddingPipeline,
     RegionPipeline,
@@ -27,10 +28,9 @@ from deixis.models.grounding import (
     load_grounding_model,
     make_region_inputs,
 )
-from deixis.models.installed import SHIPPED, model_folder
+from deixis.models.installed import SHIPPED
 from deixis.models.region_inputs import RegionInputs, read_regions
-from deixis.storage.artifacts import fingerprint_artifact
-from deixis.storage.checksums import seal, unseal
+from deixis.storage.checksums import unseal
 from deixis.storage.progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
@@ -51,28 +51,21 @@ _PHOTOS_AT_ONCE = 4
 
 @dataclass(frozen=True)
 class ScoreWeights:
-    """Weights of the two regressions, each of a constant and the features."""
+    """The two regressions."""
 
-    fingerprint: str  # of the models that they were fitted to
-    photo: tuple[float, ...]
-    references: tuple[float, ...]  # of the features of the photo, then of the references
+    photo: LogisticCalibrator
+    references: LogisticCalibrator  # of the features of the photo, then of the references
 
     @classmethod
     def load(cls, file: str | PathLike[str] = SHIPPED_FILE) -> Self:
+        """Read a file that scripts/fit_photo_score.py wrote."""
+        counts = {"photo": PHOTO_FEATURES, "references": PHOTO_FEATURES + REFERENCE_FEATURES}
         try:
             document = unseal(Path(file).read_bytes())
-            weights = cls(document["fingerprint"], tuple(document["photo"]), tuple(document["references"]))
+            fingerprint = str(document["fingerprint"])
+            return cls(*(LogisticCalibrator.load(document[each], [counts[each]], fingerprint) for each in counts))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DeixisError(f"{file}: cannot be read ({error!r})") from None
-        if (len(weights.photo), len(weights.references)) != (
-            1 + PHOTO_FEATURES,
-            1 + PHOTO_FEATURES + REFERENCE_FEATURES,
-        ):
-            raise DeixisError(f"{file}: wrong number of weights; fit them again: scripts/fit_photo_score.py")
-        return weights
-
-    def save(self, file: str | PathLike[str]) -> None:
-        Path(file).write_bytes(seal(asdict(self)))
 
 
 @dataclass(frozen=True)
@@ -108,11 +101,6 @@ class PhotoScorer:
         """Open the shipped models, with the shipped weights by default."""
         models = load_embedding_model(PHOTO_MODEL), load_grounding_model(REGION_MODEL)
         return cls(*models, weights or ScoreWeights.load())
-
-    @staticmethod
-    def fingerprint() -> str:
-        """Changes whenever the models do, so that the weights must be fitted again."""
-        return "-".join(fingerprint_artifact(model_folder(name))[:16] for name in (PHOTO_MODEL, REGION_MODEL))
 
     def encode_captions(self, captions: Iterable[str]) -> dict[str, EncodedCaption]:
         """Encode the distinct captions, each of which is parsed once."""
@@ -168,11 +156,11 @@ class PhotoScorer:
         if caption.is_empty:
             return 0.0, 0.0 if references else None
         features = self.photo_features(photo, caption)
-        by_photo = _probability(self.weights.photo, features)
+        by_photo = float(self.weights.photo.probabilities(features))
         if not references:
             return by_photo, None
         more = np.concatenate([features, self.reference_features(caption, references)])
-        return by_photo, _probability(self.weights.references, more)
+        return by_photo, float(self.weights.references.probabilities(more))
 
     def score_pairs(
         self,
@@ -189,11 +177,6 @@ class PhotoScorer:
                 self.score(photo, read[text], [read[each] for each in own])
                 for text, own in zip(some, theirs, strict=True)
             ]
-
-
-def _probability(weights: Sequence[float], features: FloatArray) -> float:
-    logit = weights[0] + float(np.asarray(weights[1:]) @ features)
-    return float(1 / (1 + np.exp(-logit)))
 
 
 @lru_cache(maxsize=1)

@@ -16,6 +16,7 @@ import numpy as np
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
 from deixis.language.sentence import Phrase
+from deixis.models.calibrator import LogisticCalibrator
 from deixis.models.grounding import EmbeddingPipeline, load_embedding_model
 from deixis.models.installed import model_folder
 from deixis.models.near_things import find_thing
@@ -43,10 +44,7 @@ class PresenceCalibration:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        found = cls(**{**document, "weights": tuple(map(float, document["weights"]))})
-        if len(found.weights) != 1 + FEATURES:
-            raise ValueError(f"presence: {len(found.weights)} weights instead of {1 + FEATURES}")
-        return found
+        return cls(**{**document, "weights": LogisticCalibrator.load(document["weights"], [FEATURES]).weights})
 
     def open(self, encoder: EncoderInfo, given: EmbeddingPipeline | None = None) -> PresenceModel | None:
         """Open the photo model; None if it is not installed, was trained again, or has another image encoder.
@@ -63,8 +61,7 @@ class PresenceCalibration:
 
     def probabilities(self, features: Floats) -> Floats:
         """Probability that the photo shows each phrase, if half of all phrases were there: (phrases,)."""
-        logits = self.weights[0] + features @ np.array(self.weights[1:], dtype=np.float32)
-        return np.asarray(1 / (1 + np.exp(-logits)), dtype=np.float32)
+        return LogisticCalibrator(self.weights).probabilities(features)
 
 
 class PresenceModel:

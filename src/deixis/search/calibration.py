@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
+from deixis.models.calibrator import LogisticCalibrator
 from deixis.models.installed import SHIPPED
 from deixis.search.encoder import EncodedSentence, WordStatistics
 from deixis.search.index.base import RegionVectors
@@ -248,7 +249,7 @@ class Calibration:
     def logits(self, evidence: Evidence, photos: int) -> Floats:
         """Return the logit of the probability that each photo matches, among a number of searched photos."""
         background = np.array(self.background, dtype=np.float32)
-        logits = features(evidence, photos, self.prior, background) @ np.array(self.weights, dtype=np.float32)
+        logits = LogisticCalibrator(self.weights).logits(features(evidence, photos, self.prior, background))
         return np.asarray(np.min([offset + slope * logits for offset, slope in self.lines], axis=0), dtype=np.float32)
 
     def cut_off(self, words: int, photos: int) -> float:

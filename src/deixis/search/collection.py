@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from deixis.arrays import Floats
+from deixis.arrays import Floats, logistic
 from deixis.errors import DeixisError, PhotoError
 from deixis.models.arguments import (
     PhotoLike,
@@ -659,7 +659,7 @@ def _word_count(parts: Sequence[EncodedSentence]) -> int:
 
 
 def _probability(logit: float) -> float:
-    return float(1 / (1 + np.exp(-logit)))
+    return float(logistic(logit))
 
 
 def _record(photo: IndexedPhoto | Match, snapshot: IndexSnapshot) -> PhotoRecord:

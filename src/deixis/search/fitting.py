@@ -9,13 +9,12 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from deixis.arrays import AnyArray, FloatArray, Floats
-from deixis.evaluation.calibration import Score, calibration_error, conditional_logit, logistic
-from deixis.evaluation.intervals import Counts, Statistic, bootstrap_all, ratio_of, values_of
+from deixis.arrays import AnyArray, BoolArray, FloatArray, Floats, IntArray, logistic
+from deixis.evaluation.calibration import Score, bootstrap_scores, calibration_error, calibration_error_of
+from deixis.evaluation.intervals import Statistic, ratio_of
+from deixis.models.calibrator import Inside, LogisticCalibrator, conditional_logit, random_halves
 from deixis.search.calibration import FEATURES, MONOTONE, Calibration, QueryBank, Threshold, WordPrior, features
-from deixis.search.relevance import Mask
 from deixis.search.trial import ABSENT, CAPTION, KINDS, PHRASE, Trial, TrialQuery
 
 SIZES = (20, 50, 100, 200, 400, 800)
@@ -53,13 +52,9 @@ _BENDS, _FLATTER = (-0.8, -0.4, 0.0, 0.4), (0.5, 0.6, 0.7, 0.8, 1.0)
 _MIN_LIKENESS = -3.0
 """Minimum logit (5 %) of a similar photo."""
 
-_ROUNDS = 300
 IDENTITY = ((0.0, 1.0),)
 NO_THRESHOLD = Threshold((1,), (-100.0,))
 """Shows all photos."""
-
-Inside = Mapping[str, Mask]
-"""For each trial, which of its photos take part."""
 
 
 def fit_calibration(
@@ -67,18 +62,7 @@ def fit_calibration(
 ) -> Calibration:
     """Fit the calibration to photos and their queries. All sources and kinds of queries have the same weight.
 
-    Parameters
-    ----------
-    trials
-        Photos and queries of each source.
-    fingerprint
-        Hash of the models.
-    bank
-        Other queries, which the trials were made with.
-    inside
-        Photos to fit on; by default all.
-    seed
-        Random seed of the smaller indexes.
+    `bank` is that of the trials, `inside` the photos to fit on (default: all), `seed` that of the smaller indexes.
     """
     inside = inside or {trial.name: np.ones(len(trial), dtype=bool) for trial in trials}
     rng = np.random.default_rng(seed)
@@ -131,7 +115,7 @@ def fit_calibration(
     )
 
 
-def _fit_weights(rows: Sequence[Floats], answers: Sequence[Mask], shares: Sequence[float]) -> FloatArray:
+def _fit_weights(rows: Sequence[Floats], answers: Sequence[BoolArray], shares: Sequence[float]) -> FloatArray:
     """Weights of the features, given the best photos of each query: the scores are weighted as they rank best.
 
     Then a regression scales the weighted sum of the scores and weights the rest. A regression on all features would
@@ -147,12 +131,13 @@ def _fit_weights(rows: Sequence[Floats], answers: Sequence[Mask], shares: Sequen
     is_score = np.zeros(FEATURES, dtype=bool)
     is_score[MONOTONE] = True
     score = (every[:, is_score] @ of_scores).astype(np.float32)
-    found = logistic(
-        np.concatenate([every[:, ~is_score], score[:, None]], axis=1),
+    others = every[:, ~is_score][:, 1:]
+    found = LogisticCalibrator.fit(
+        np.concatenate([others, score[:, None]], axis=1),
         np.concatenate(answers),
         np.repeat(shares, [len(each) for each in rows]),
-        non_negative=[FEATURES - len(of_scores)],
-    )
+        non_negative=[others.shape[1]],
+    ).weights
     weights = np.zeros(FEATURES)
     weights[~is_score], weights[is_score] = found[:-1], found[-1] * of_scores
     return weights
@@ -167,7 +152,7 @@ def fit_prior(trials: Sequence[Trial], own: Mapping[str, Sequence[TrialQuery]], 
     return WordPrior(float(bias), float(slope))
 
 
-def _sample_index(query: TrialQuery, inside: Mask, rng: np.random.Generator) -> tuple[NDArray[np.int64], int]:
+def _sample_index(query: TrialQuery, inside: BoolArray, rng: np.random.Generator) -> tuple[IntArray, int]:
     """The best photos of a random smaller index, which contains the photo of the query unless absent, and its size."""
     pool = np.flatnonzero(inside)
     size = min(int(rng.choice(SIZES)), len(pool))
@@ -178,7 +163,7 @@ def _sample_index(query: TrialQuery, inside: Mask, rng: np.random.Generator) -> 
     return indices[order[:_TOP_PHOTOS]], len(indices)
 
 
-def _fit_likeness(trials: Sequence[Trial], inside: Inside, rng: np.random.Generator) -> FloatArray:
+def _fit_likeness(trials: Sequence[Trial], inside: Inside, rng: np.random.Generator) -> tuple[float, ...]:
     """Weights of the bias, the cosine and the logarithm of the number of photos."""
     rows, answers, shares = [], [], []
     for trial in trials:
@@ -188,10 +173,11 @@ def _fit_likeness(trials: Sequence[Trial], inside: Inside, rng: np.random.Genera
             others = rng.choice(pool[pool != photo], size - 1, replace=False)
             nearest = others[np.argsort(-trial.cosines[photo, others])[:_TOP_PHOTOS]]
             ones = np.ones(len(nearest))
-            rows.append(np.stack([ones, trial.cosines[photo, nearest], ones * np.log(size)], axis=1))
+            rows.append(np.stack([trial.cosines[photo, nearest], ones * np.log(size)], axis=1))
             answers.append(trial.alike[photo, nearest])
             shares.append(ones / len(pool))
-    return logistic(np.concatenate(rows), np.concatenate(answers), np.concatenate(shares))
+    fitted = LogisticCalibrator.fit(np.concatenate(rows), np.concatenate(answers), np.concatenate(shares))
+    return fitted.weights
 
 
 BestLogits = Callable[[int], Sequence[float] | Floats]
@@ -199,7 +185,7 @@ BestLogits = Callable[[int], Sequence[float] | Floats]
 
 
 def partial_best(
-    queries: Sequence[TrialQuery], inside: Mask, calibration: Calibration, rng: np.random.Generator
+    queries: Sequence[TrialQuery], inside: BoolArray, calibration: Calibration, rng: np.random.Generator
 ) -> BestLogits:
     """Return a function that gives the highest logit of each query in smaller indexes that contain its photo."""
     pool = np.flatnonzero(inside)
@@ -212,7 +198,7 @@ def partial_best(
 
 
 def partial_likeness(
-    cosines: Floats, inside: Mask, logits: Callable[[Floats, int], Floats], rng: np.random.Generator
+    cosines: Floats, inside: BoolArray, logits: Callable[[Floats, int], Floats], rng: np.random.Generator
 ) -> BestLogits:
     """Return a function that gives the highest likeness logit of each photo in smaller indexes."""
 
@@ -255,11 +241,11 @@ class _Shown:
     """Logits and relevance of the best photos of each query, and its cut-off."""
 
     logits: FloatArray  # (queries, photos)
-    relevant: Mask  # (queries, photos)
+    relevant: BoolArray  # (queries, photos)
     cut_off: FloatArray  # (queries, 1)
 
 
-def _shown(queries: Sequence[TrialQuery], inside: Mask, calibration: Calibration) -> _Shown:
+def _shown(queries: Sequence[TrialQuery], inside: BoolArray, calibration: Calibration) -> _Shown:
     photos = np.flatnonzero(inside)
     logits, relevant, cut_offs = [], [], []
     for query in queries:
@@ -290,7 +276,7 @@ def _fit_lines(shown: Sequence[_Shown]) -> Lines:
     return candidates[int(np.argmin(misses))]
 
 
-def _miss(probabilities: FloatArray, correct: Mask) -> float:
+def _miss(probabilities: FloatArray, correct: BoolArray) -> float:
     """The largest factor by which a goal is missed; at most 1 if both are met."""
     sure = probabilities >= SURE
     miss_of_sure = _MIN_SURE_CORRECT / max(float(correct[sure].mean()), 0.01) if sure.sum() >= _MIN_SURE else 0.0
@@ -301,7 +287,7 @@ def _lowest(lines: Lines, logits: FloatArray) -> FloatArray:
     return np.asarray(np.min([offset + slope * logits for offset, slope in lines], axis=0))
 
 
-def _results(shown: _Shown, lines: Lines) -> tuple[FloatArray, Mask]:
+def _results(shown: _Shown, lines: Lines) -> tuple[FloatArray, BoolArray]:
     """Probabilities and correctness of what would be shown."""
     logits = _lowest(lines, shown.logits)
     log_probabilities = -np.logaddexp(0, -logits)
@@ -332,12 +318,12 @@ class TrialResult:
     kinds: AnyArray
     photos: AnyArray
     best: FloatArray
-    found: Mask
-    first_correct: Mask
-    own_first: Mask
+    found: BoolArray
+    first_correct: BoolArray
+    own_first: BoolArray
     query: AnyArray
     probabilities: FloatArray
-    correct: Mask
+    correct: BoolArray
 
     @classmethod
     def join(cls, results: Sequence[TrialResult]) -> TrialResult:
@@ -358,12 +344,12 @@ def evaluate_queries(calibration: Calibration, queries: Sequence[TrialQuery]) ->
         top = np.argsort(-logits)[:_MAX_RESULTS]
         is_hit = calibration.is_hit(logits, query.evidence.words.count, len(query.relevant)) & (not query.is_unknown)
         kept = top[is_hit[top]]
-        best.append(0.0 if query.is_unknown else 1 / (1 + np.exp(-float(logits[top[0]]))))
+        best.append(0.0 if query.is_unknown else float(logistic(float(logits[top[0]]))))
         found.append(len(kept) > 0)
         first.append(bool(len(kept)) and bool(query.relevant[kept[0]]))
         own.append(top[0] == query.photo)
         query_of.append(np.full(len(kept), number))
-        probabilities.append(1 / (1 + np.exp(-logits[kept].astype(np.float64))))
+        probabilities.append(logistic(logits[kept].astype(np.float64)))
         correct.append(query.relevant[kept])
     return TrialResult(
         np.array([query.kind for query in queries]),
@@ -382,11 +368,8 @@ def halves(
     trials: Sequence[Trial], fingerprint: str, bank: QueryBank, seed: int = 0
 ) -> Iterator[tuple[Calibration, Inside]]:
     """Yield two fits, each on half of the photos of every source, and the photos that it left out."""
-    rng = np.random.default_rng(seed)
-    first = {trial.name: rng.permutation(len(trial)) % 2 == 0 for trial in trials}
-    second = {name: ~photos for name, photos in first.items()}
-    yield fit_calibration(trials, fingerprint, bank, inside=first), second
-    yield fit_calibration(trials, fingerprint, bank, inside=second), first
+    for inside, left_out in random_halves({trial.name: len(trial) for trial in trials}, seed):
+        yield fit_calibration(trials, fingerprint, bank, inside=inside), left_out
 
 
 def evaluate_halves(trials: Sequence[Trial], fingerprint: str, bank: QueryBank) -> dict[str, TrialResult]:
@@ -404,45 +387,26 @@ def summarize(result: TrialResult) -> dict[str, Score]:
 
     Intervals come from a bootstrap over the photos that the queries come from.
     """
-    statistics: dict[str, Statistic] = {}
-    counts: dict[str, int] = {}
     units = int(result.photos.max(initial=0)) + 1
-    kinds_of_results = result.kinds[result.query]
+    photos, kinds_of_results = result.photos[result.query], result.kinds[result.query]
+    statistics: dict[str, tuple[Statistic, int]] = {}
     for name, kinds in {"": KINDS, f"{CAPTION} ": (CAPTION,), f"{PHRASE} ": (PHRASE,)}.items():
         of_kind = np.isin(kinds_of_results, kinds)
+        error = calibration_error_of(result.probabilities[of_kind], result.correct[of_kind], photos[of_kind])
+        statistics[f"{name}calibration error"] = error, int(of_kind.sum())
         sure = of_kind & (result.probabilities >= SURE)
-        statistics[f"{name}calibration error"] = _error_statistic(result, of_kind)
-        statistics[f"{name}sure results correct"] = _share(result.photos[result.query], sure, result.correct, units)
-        counts |= {f"{name}calibration error": int(of_kind.sum()), f"{name}sure results correct": int(sure.sum())}
+        statistics[f"{name}sure results correct"] = _share(photos, sure, result.correct, units)
     for kind in KINDS:
-        of_query, every = result.kinds == kind, result.photos
-        statistics[f"{kind}s find something"] = _share(every, of_query, result.found, units)
+        of_query = result.kinds == kind
+        statistics[f"{kind}s find something"] = _share(result.photos, of_query, result.found, units)
         statistics[f"{kind}s, first result correct"] = _share(
-            every, of_query & result.found, result.first_correct, units
+            result.photos, of_query & result.found, result.first_correct, units
         )
-        counts |= {
-            f"{kind}s find something": int(of_query.sum()),
-            f"{kind}s, first result correct": int((of_query & result.found).sum()),
-        }
-    captions = result.kinds == CAPTION
-    statistics[OWN_FIRST] = _share(result.photos, captions, result.own_first, units)
-    counts[OWN_FIRST] = int(captions.sum())
-    kept = {name: statistic for name, statistic in statistics.items() if counts[name]}
-    values, intervals = values_of(kept, units), bootstrap_all(kept, units, rounds=_ROUNDS)
-    return {name: Score(values[name], intervals[name], counts[name]) for name in kept}
+    statistics[OWN_FIRST] = _share(result.photos, result.kinds == CAPTION, result.own_first, units)
+    return bootstrap_scores(statistics, units)
 
 
-def _share(photos: AnyArray, chosen: Mask, correct: Mask, units: int) -> Statistic:
-    """The fraction of the chosen items that are correct, if photos are drawn."""
+def _share(photos: AnyArray, chosen: BoolArray, correct: BoolArray, units: int) -> tuple[Statistic, int]:
+    """The fraction of the chosen items that are correct, if photos are drawn, and the number of chosen items."""
     right = np.bincount(photos[chosen], correct[chosen], units)
-    return ratio_of(right, np.bincount(photos[chosen], minlength=units))
-
-
-def _error_statistic(result: TrialResult, chosen: Mask) -> Statistic:
-    photos = result.photos[result.query][chosen]
-    probabilities, correct = result.probabilities[chosen], result.correct[chosen]
-
-    def statistic(counts: Counts) -> FloatArray:
-        return np.array([calibration_error(probabilities, correct, row[photos]) for row in counts])
-
-    return statistic
+    return ratio_of(right, np.bincount(photos[chosen], minlength=units)), int(chosen.sum())

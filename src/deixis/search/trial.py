@@ -14,7 +14,7 @@ import numpy as np
 
 from deixis.arrays import Floats
 from deixis.data.dataset import Dataset
-from deixis.data.merging import dataset_name
+from deixis.data.merging import named_splits
 from deixis.language.sentence import Sentence
 from deixis.language.words import stem
 from deixis.models.photo_features import compute_features
@@ -217,14 +217,10 @@ def read_sources(
         Progress callback.
     """
     sources = []
-    for path in paths:
-        dataset = Dataset(path)
+    for name, dataset, split in named_splits(paths, splits):
         others = dataset.split(absent_from) if absent_from in dataset.manifest.splits else ()
         captions = [caption.text for photo in others for caption in photo.sentences]
-        found = [split for split in splits if split in dataset.manifest.splits] or splits[:1]
-        for split in found:
-            name = dataset_name(path) if len(found) == 1 else f"{dataset_name(path)} {split}"
-            sources.append(Source(name, encode_split(dataset, split, encoder, on_progress), captions))
+        sources.append(Source(name, encode_split(dataset, split, encoder, on_progress), captions))
     return sources
 
 

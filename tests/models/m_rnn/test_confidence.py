@@ -133,6 +133,6 @@ def test_the_match_of_a_sentence_counts_for_its_parts_too() -> None:
 def test_the_confidence_is_saved(tmp_path: Path) -> None:
     Confidence([0.1, 0.2, 0.3, 0.4, 0.5], 0.7).save(tmp_path / "confidence")
     found = Confidence.load(tmp_path / "confidence")
-    assert (found.weights.tolist(), found.sure_from) == ([0.1, 0.2, 0.3, 0.4, 0.5], 0.7)
+    assert (found.calibrator.weights, found.sure_from) == ((0.1, 0.2, 0.3, 0.4, 0.5), 0.7)
     with pytest.raises(ValueError, match="features"):
         Confidence([1.0])

@@ -134,8 +134,8 @@ def test_the_confidence_of_a_model_with_a_ranking_is_fitted_with_the_match_and_u
     captioner.ranking = MatchRanking()
     fitted = fit_confidence(read_caption_sources(captioner, splits))
     assert fitted.uses_match
-    assert fitted.weights.shape == (FEATURES + MATCH_FEATURES,)
-    assert (fitted.weights[FEATURES:] >= 0).all()
+    assert len(fitted.calibrator.weights) == FEATURES + MATCH_FEATURES
+    assert min(fitted.calibrator.weights[FEATURES:]) >= 0
     captioner.confidence = Confidence([0, 0, 0, 0, 0, 1.0, 0], 0.5)
     for rerank in ("match", "none"):
         [long] = captioner.caption(paths[:1], rerank=rerank)

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deixis.annotate.material import Material
+from deixis.arrays import Floats, logistic
 from deixis.data.records import ENTITY_TYPES
 from deixis.language.entity_types import COLOURS
 from deixis.language.quantity import singular
@@ -28,7 +29,6 @@ from deixis.tokens import tokenize
 
 SHIPPED = Path(__file__).parent / "shipped" / "coreference"
 
-Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Pair = tuple[int, int]
 
@@ -215,7 +215,7 @@ class Coreference(Storable):
         if not pairs:
             return {}
         logits = self._logits(features, pairs)
-        return dict(zip(pairs, (1 / (1 + np.exp(-logits))).tolist(), strict=True))
+        return dict(zip(pairs, logistic(logits).tolist(), strict=True))
 
     def chains(self, material: Material) -> list[list[int]]:
         """Return the groups of mentions that name the same, as indices."""

@@ -18,7 +18,7 @@ from deixis.annotate.events import IMPORTED, Event, Judged, ProposedBoxes, Propo
 from deixis.annotate.project import Project
 from deixis.annotate.store import events, photos, questions
 from deixis.annotate.workflow import Answer, Task
-from deixis.arrays import Floats
+from deixis.arrays import Floats, logistic
 
 EVENTS_PER_REFRESH = 20
 """Number of new events after which the order is computed again."""
@@ -50,7 +50,7 @@ class Recalibration:
         prior, precision = np.array([0.0, 1.0]), np.diag([_INTERCEPT_PRECISION, _SLOPE_PRECISION])
         weights = prior.copy()
         for _ in range(_NEWTON_STEPS):
-            expected = _sigmoid(inputs @ weights)
+            expected = logistic(inputs @ weights)
             gradient = inputs.T @ (accepted - expected) - precision @ (weights - prior)
             curvature = (inputs * (expected * (1 - expected))[:, None]).T @ inputs + precision
             step = np.linalg.solve(curvature, gradient)
@@ -58,16 +58,12 @@ class Recalibration:
         return cls(float(weights[0]), float(weights[1]))
 
     def apply(self, probabilities: Iterable[float]) -> Floats:
-        return _sigmoid(self.intercept + self.slope * _log_odds(list(probabilities)))
+        return logistic(self.intercept + self.slope * _log_odds(list(probabilities)))
 
 
 def _log_odds(probabilities: Sequence[float]) -> Floats:
     clipped = np.clip(np.asarray(probabilities, float), _CERTAIN, 1 - _CERTAIN)
     return np.asarray(np.log(clipped / (1 - clipped)))
-
-
-def _sigmoid(values: Floats) -> Floats:
-    return np.asarray(1 / (1 + np.exp(-values)))
 
 
 @dataclass(frozen=True, slots=True)

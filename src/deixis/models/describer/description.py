@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
 from deixis import geometry
-from deixis.arrays import Floats, to_unit_length
+from deixis.arrays import Floats, logistic, to_unit_length
 from deixis.errors import DeixisError
 from deixis.geometry import Boxes
 from deixis.models.arguments import PhotoLike, check_count, open_image
@@ -87,7 +87,7 @@ class DescriptionSettings:
 
     def probabilities(self, scores: Floats) -> Floats:
         """Probabilities that phrases describe regions, from scores with the prior."""
-        return np.asarray(1 / (1 + np.exp(-(self.scale * scores + self.bias))))
+        return logistic(self.scale * scores + self.bias)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from deixis.arrays import Floats
+from deixis.arrays import Floats, logistic
 from deixis.errors import DeixisError
 from deixis.geometry import iou_of_sides
 from deixis.language.features.base import Text
@@ -179,7 +179,7 @@ class Grounder(Storable, Embedder):
         output.scores[rows], output.boxes[rows] = found[0][mask], found[1][mask]
         output.boxes[np.arange(count), output.scores.argmax(axis=1)] = vote(output.scores, output.boxes)
         if output.members is not None and output.member_boxes is not None:
-            output.members[rows], output.member_boxes[rows] = 1 / (1 + np.exp(-found[2][mask])), found[3][mask]
+            output.members[rows], output.member_boxes[rows] = logistic(found[2][mask]), found[3][mask]
         if output.presence is not None:
             alone = self._embed_phrases([each.words[slice(*span)] for each in inputs for span in each.spans])
             (visual,) = self.functions("embed_regions", *photo)
@@ -212,7 +212,7 @@ class Grounder(Storable, Embedder):
         if not self.settings.presence_weight:
             raise DeixisError("presence_weight=0: the model was not trained to estimate presence")
         scale, bias = self.functions.weight("presence_calibration").astype(np.float32)
-        return np.asarray(1 / (1 + np.exp(-(np.exp(scale) * np.asarray(scores) + bias))), dtype=np.float32)
+        return np.asarray(logistic(np.exp(scale) * np.asarray(scores) + bias), dtype=np.float32)
 
     def prepare_visual(self, features: RegionInputs | Sequence[RegionInputs]) -> Floats:
         """Embed the regions of a photo, or of several photos in order, without transformer layers."""

@@ -18,6 +18,7 @@ from deixis.arrays import FloatArray
 from deixis.language.grammar import fix_articles, problems
 from deixis.language.tagger import tag
 from deixis.language.words import content_word_indices
+from deixis.models.calibrator import LogisticCalibrator
 from deixis.models.m_rnn.decoding import GeneratedSentence
 from deixis.storage.artifacts import Artifact, Storable
 
@@ -197,27 +198,24 @@ class Confidence(Storable):
     KIND = "caption-confidence"
 
     def __init__(self, weights: Sequence[float], sure_from: float = SURE) -> None:
-        self.weights = np.array(weights, dtype=np.float64)
+        self.calibrator = LogisticCalibrator.load(weights, [FEATURES - 1, FEATURES + MATCH_FEATURES - 1])
         self.sure_from = float(sure_from)
-        if self.weights.shape not in ((FEATURES,), (FEATURES + MATCH_FEATURES,)):
-            both = f"{FEATURES} or {FEATURES + MATCH_FEATURES}"
-            raise ValueError(f"weights of shape {self.weights.shape}; there are {both} features")
 
     @property
     def uses_match(self) -> bool:
         """Whether it needs the features of a caption's match with the photo."""
-        return len(self.weights) > FEATURES
+        return len(self.calibrator.weights) > FEATURES
 
     def probabilities(self, rows: FloatArray) -> FloatArray:
         """Return the probabilities of captions, given their features: (captions, FEATURES)."""
-        return np.asarray(1 / (1 + np.exp(-rows @ self.weights)))
+        return self.calibrator.probabilities(rows)
 
     def of(self, caption: TaggedCaption, match: Sequence[float] = ()) -> float:
         """Return the probability that a caption is right."""
         return float(self.probabilities(features(caption, match)[None])[0])
 
     def to_artifact(self) -> Artifact:
-        return Artifact(self.KIND, {"weights": self.weights.tolist(), "sure_from": self.sure_from})
+        return Artifact(self.KIND, {"weights": list(self.calibrator.weights), "sure_from": self.sure_from})
 
     @classmethod
     def from_artifact(cls, artifact: Artifact) -> Self:

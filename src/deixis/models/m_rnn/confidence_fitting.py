@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from deixis.arrays import FloatArray
+from deixis.arrays import BoolArray, FloatArray
 from deixis.data.dataset import Dataset
-from deixis.evaluation.calibration import Mask, Score, calibration_error, logistic
+from deixis.evaluation.calibration import Score, bootstrap_scores, calibration_error_of
 from deixis.evaluation.captions.agreement import PeopleCaptions
-from deixis.evaluation.intervals import Counts, Statistic, bootstrap_all, ratio_of, values_of
+from deixis.evaluation.intervals import Statistic, ratio_of
+from deixis.models.calibrator import Inside, LogisticCalibrator, random_halves
 from deixis.models.m_rnn.captioning import CaptionPipeline
 from deixis.models.m_rnn.confidence import (
     FEATURES,
@@ -33,8 +33,6 @@ wrong."""
 
 _THRESHOLDS = np.arange(SURE, 0.96, 0.025).round(3).tolist()
 
-_ROUNDS = 300
-
 
 @dataclass(frozen=True)
 class PhotoCaptions:
@@ -49,7 +47,7 @@ class PhotoCaptions:
     """
 
     features: FloatArray
-    right: Mask
+    right: BoolArray
 
 
 @dataclass(frozen=True)
@@ -58,10 +56,6 @@ class CaptionSource:
 
     name: str
     photos: list[PhotoCaptions]
-
-
-Inside = Mapping[str, NDArray[np.bool_]]
-"""For each source, which of its photos take part."""
 
 
 def read_caption_sources(
@@ -127,7 +121,7 @@ def fit_confidence(sources: Sequence[CaptionSource], inside: Inside | None = Non
         [photo for at, photo in enumerate(source.photos) if inside is None or inside[source.name][at]]
         for source in sources
     ]
-    weights = np.round(_fit(photos), 4).tolist()
+    weights = _fit(photos).weights
     for threshold in _THRESHOLDS:
         confidence = Confidence(weights, threshold)
         if all(_is_honest(ShownCaptions.of(confidence, of_source)) for of_source in photos):
@@ -135,7 +129,7 @@ def fit_confidence(sources: Sequence[CaptionSource], inside: Inside | None = Non
     return confidence
 
 
-def _fit(photos: Sequence[Sequence[PhotoCaptions]]) -> FloatArray:
+def _fit(photos: Sequence[Sequence[PhotoCaptions]]) -> LogisticCalibrator:
     rows, right, shares = [], [], []
     for of_source in photos:
         for photo in of_source:
@@ -143,13 +137,13 @@ def _fit(photos: Sequence[Sequence[PhotoCaptions]]) -> FloatArray:
             right.append(photo.right)
             shares.append(np.full(len(photo.right), 1 / len(photo.right) / len(of_source)))
     table = np.concatenate(rows).astype(np.float32)
-    return logistic(
-        table,
+    return LogisticCalibrator.fit(
+        table[:, 1:],
         np.concatenate(right),
         np.concatenate(shares),
-        non_negative=[*range(FEATURES)[LOG_PROBABILITIES], *range(FEATURES, table.shape[1])],
+        non_negative=[column - 1 for column in (*range(FEATURES)[LOG_PROBABILITIES], *range(FEATURES, table.shape[1]))],
         ridge=_RIDGE,
-    )
+    ).round()
 
 
 def _is_honest(shown: ShownCaptions) -> bool:
@@ -169,9 +163,9 @@ class ShownCaptions:
     """
 
     probabilities: FloatArray
-    right: Mask
-    sure: Mask
-    shorter: Mask
+    right: BoolArray
+    sure: BoolArray
+    shorter: BoolArray
 
     @classmethod
     def of(cls, confidence: Confidence, photos: Sequence[PhotoCaptions]) -> ShownCaptions:
@@ -188,10 +182,8 @@ class ShownCaptions:
 
 def evaluate_halves(sources: Sequence[CaptionSource], seed: int = 0) -> dict[str, ShownCaptions]:
     """Return the captions of each source, each by the confidence that was fitted to the other half of the photos."""
-    rng = np.random.default_rng(seed)
-    first = {source.name: rng.permutation(len(source.photos)) % 2 == 0 for source in sources}
     shown: dict[str, list[ShownCaptions]] = {source.name: [] for source in sources}
-    for inside in (first, {name: ~photos for name, photos in first.items()}):
+    for inside, _ in random_halves({source.name: len(source.photos) for source in sources}, seed):
         confidence = fit_confidence(sources, inside)
         for source in sources:
             left_out = [photo for photo, is_in in zip(source.photos, inside[source.name], strict=True) if not is_in]
@@ -209,27 +201,10 @@ def summarize(shown: ShownCaptions) -> dict[str, Score]:
     count, sure = len(shown.right), shown.sure
     every = np.ones(count)
     statistics: dict[str, tuple[Statistic, int]] = {
-        "calibration error": (_error_statistic(shown), count),
+        "calibration error": (calibration_error_of(shown.probabilities, shown.right, np.arange(count)), count),
         "captions right": (ratio_of(shown.right * every, every), count),
         "sure captions": (ratio_of(sure * every, every), count),
         "sure captions right": (ratio_of((sure & shown.right) * every, sure * every), int(sure.sum())),
         "sure captions that were shortened": (ratio_of((sure & shown.shorter) * every, sure * every), int(sure.sum())),
     }
-    kept = {name: statistic for name, (statistic, total) in statistics.items() if total}
-    values, intervals = values_of(kept, count), bootstrap_all(kept, count, rounds=_ROUNDS)
-    return {name: Score(values[name], intervals[name], statistics[name][1]) for name in kept}
-
-
-def _error_statistic(shown: ShownCaptions) -> Statistic:
-    def statistic(counts: Counts) -> FloatArray:
-        return np.array([calibration_error(shown.probabilities, shown.right, row) for row in counts])
-
-    return statistic
-
-
-def splits_of(datasets: Sequence[tuple[str, Dataset]], splits: Sequence[str]) -> Iterator[tuple[str, Dataset, str]]:
-    """Name each of the splits that a data set has; if it has none of them, the first is an error later."""
-    for name, dataset in datasets:
-        found = [split for split in splits if split in dataset.manifest.splits] or splits[:1]
-        for split in found:
-            yield (name if len(found) == 1 else f"{name} {split}"), dataset, split
+    return bootstrap_scores(statistics, count)

@@ -16,6 +16,7 @@ import numpy as np
 from PIL import Image
 
 from deixis import geometry
+from deixis.arrays import logistic
 from deixis.errors import DeixisError
 from deixis.runtime import Functions
 from deixis.storage.artifacts import damaged, read_artifact, write_artifact
@@ -60,7 +61,7 @@ class HeadProposer:
         logits, fractions = self.functions("propose", features.cells[None])
         width, height = features.size
         boxes = fractions[0].astype(np.float64) * np.array([width, height, width, height])
-        scores = 1 / (1 + np.exp(-logits[0].astype(np.float64)))
+        scores = logistic(logits[0].astype(np.float64))
         kept = geometry.nms(boxes, scores, _NMS_IOU, max_boxes=top)
         return best_boxes(boxes[kept], scores[kept], features.size, top)
 
