@@ -134,5 +134,5 @@ def test_the_confidence_is_saved(tmp_path: Path) -> None:
     Confidence([0.1, 0.2, 0.3, 0.4, 0.5], 0.7).save(tmp_path / "confidence")
     found = Confidence.load(tmp_path / "confidence")
     assert (found.calibrator.weights, found.sure_from) == ((0.1, 0.2, 0.3, 0.4, 0.5), 0.7)
-    with pytest.raises(ValueError, match="features"):
+    with pytest.raises(ValueError, match="weights"):
         Confidence([1.0])
