@@ -17,7 +17,7 @@ from deixis.papers.tables import Table, find_table, published_tables
 from deixis.papers.training import ExperimentFolder, TableModels
 from deixis.vision import encoders, proposals
 from deixis.vision.encoder import ImageEncoder, InputSize, Pixels
-from deixis.vision.feature_store import import_regions
+from deixis.vision.feature_store import import_features
 from tests.models.coloured import COLOURS
 from tests.models.quarters import make_quarters
 from tests.vision.feature_store.small import Corners
@@ -120,7 +120,7 @@ def test_imported_regions_and_photos_replace_the_encoder(name: str, key: str, da
             np.savez(regions / f"{photo.id}.npz", features=rng.normal(size=(4, 6)), boxes=boxes)
         vectors = rng.normal(size=(len(dataset.photos), 9))
         np.savez(folder / "photos.npz", features=vectors, ids=np.array(dataset.photos.ids))
-        import_regions(store, dataset, regions, photos=folder / "photos.npz")
+        import_features(store, dataset, folder / "photos.npz", regions=regions)
     changes = (f"features_dir={store}", "proposals=imported", "max_proposals=100")
     table = every_row(published_tables()[name])
     found = make_runner(dataset, folder, *changes).run(only(table, key))

@@ -15,7 +15,7 @@ from deixis.storage.remote import photo_path
 if TYPE_CHECKING:
     from deixis.data.dataset import Dataset
     from deixis.vision.feature_store import UpdateReport
-    from deixis.vision.feature_store.region_imports import BoxFormat
+    from deixis.vision.feature_store.imports import BoxFormat
 
 _SKIPPED_SHOWN = 10
 _TOP = 100
@@ -117,12 +117,10 @@ def features(
     dataset = Dataset(data, images=images)
     if encoder is not None:
         _encode(dataset, encoder, split, (crops, proposals, top or _TOP), device, out, scheduler, json)
-    elif regions is not None:
-        _import_regions(dataset, regions, boxes, import_, ids, cast("BoxFormat", box_format), out, json)
-    elif import_ is not None:
-        _import(dataset, import_, ids, out, json)
     elif text is not None:
         _text(dataset, text, vectors, train_split, out, json)
+    else:
+        _import(dataset, import_, regions, boxes, ids, cast("BoxFormat", box_format), out, json)
 
 
 def _require(owner: str, value: object, options: dict[str, object]) -> None:
@@ -174,48 +172,36 @@ def _encode(
     _print_report(path, report, about, json)
 
 
-def _import(dataset: Dataset, file: Path, ids: Path | None, out: Path | None, json: bool) -> None:
-    from deixis.vision.feature_store import FeatureStore, default_store_path, import_features
-
-    path = out or default_store_path(dataset.path, f"imported-{file.stem}")
-    with progress("photos") as on_progress:
-        report = import_features(path, dataset, file, ids=ids, on_progress=on_progress)
-    contents = FeatureStore(path).contents
-    about = {"encoder": contents.encoder, "fingerprint": contents.fingerprint, "dimension": contents.dimension}
-    _print_report(path, report, about, json)
-    if report.unknown and not json:
-        note(f"skipped: {plural(report.unknown, 'row')} of {file} that match no photo of {dataset.path}")
-
-
-def _import_regions(
+def _import(
     dataset: Dataset,
-    regions: Path,
-    boxes: Path | None,
     photos: Path | None,
+    regions: Path | None,
+    boxes: Path | None,
     ids: Path | None,
     box_format: BoxFormat,
     out: Path | None,
     json: bool,
 ) -> None:
-    from deixis.vision.feature_store import FeatureStore, default_store_path, import_regions
+    from deixis.vision.feature_store import FeatureStore, default_store_path, import_features
 
-    path = out or default_store_path(dataset.path, f"imported-{regions.stem}")
+    file = cast("Path", regions or photos)
+    path = out or default_store_path(dataset.path, f"imported-{file.stem}")
     with progress("photos") as on_progress:
-        report = import_regions(
-            path, dataset, regions, boxes=boxes, photos=photos, ids=ids, box_format=box_format, on_progress=on_progress
+        report = import_features(
+            path, dataset, photos, regions=regions, boxes=boxes, ids=ids, box_format=box_format, on_progress=on_progress
         )
     contents = FeatureStore(path).contents
-    about = {
-        "encoder": contents.encoder,
-        "fingerprint": contents.fingerprint,
-        "dimension": contents.dimension,
-        "channels": contents.channels,
-        "regions": contents.top,
-    }
+    about: dict[str, Any] = {field: getattr(contents, field) for field in ("encoder", "fingerprint", "dimension")}
+    if regions:
+        about |= {"channels": contents.channels, "regions": contents.top}
     _print_report(path, report, about, json)
-    if not json:
+    if json:
+        return
+    if regions:
         note(f"at most {plural(contents.top, 'region')} per photo, dimension {contents.channels:,}")
         note(f"next: deixis train MODEL --data {dataset.path} --set features_dir={path} --set proposals=imported")
+    elif report.unknown:
+        note(f"skipped: {plural(report.unknown, 'row')} of {file} that match no photo of {dataset.path}")
 
 
 def _print_report(path: Path, report: UpdateReport, about: dict[str, Any], json: bool) -> None:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
@@ -23,17 +22,13 @@ from deixis.models.pipeline import Pipeline
 from deixis.models.provenance import EncoderInfo, Provenance
 from deixis.runtime.devices import choose_device
 from deixis.storage.artifacts import Artifact
-from deixis.vision.encoders.base import require_package, short_reason
+from deixis.vision.encoders.open_clip_models import SELF_CONTAINED, explain_failure, open_clip_network
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
 PREFIX = "open-clip:"
-_SCHEMAS = ("hf-hub:", "local-dir:")
-"""Starts of architectures that bring their own weights."""
-
 _AT_ONCE = 64
-_LISTED = 8
 
 
 class OpenClip:
@@ -76,7 +71,7 @@ class OpenClipPipeline(Pipeline):
     def __init__(self, model: OpenClip, name: str, fingerprint: str) -> None:
         super().__init__(model, Provenance(EncoderInfo(name, fingerprint), summary="a model of OpenCLIP"))
         self.name = name
-        self.dimension = self._encode_texts(["a photo"]).shape[1]
+        self.dimension = self.model.encode_text(["a photo"]).shape[1]
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -91,7 +86,7 @@ class OpenClipPipeline(Pipeline):
 
     def encode_sentences(self, sentences: Sequence[Text]) -> Floats:
         texts = [_text(each, position) for position, each in enumerate(check_list(sentences, "sentences"))]
-        parts = [self._encode_texts(texts[begin : begin + _AT_ONCE]) for begin in range(0, len(texts), _AT_ONCE)]
+        parts = [self.model.encode_text(texts[begin : begin + _AT_ONCE]) for begin in range(0, len(texts), _AT_ONCE)]
         return np.concatenate([self._no_vectors(), *parts])
 
     def similarity(self, images: Floats, sentences: Floats) -> Floats:
@@ -111,17 +106,11 @@ class OpenClipPipeline(Pipeline):
         return ()
 
     def to_artifact(self, *, half: bool = False) -> Artifact:
-        self._refuse_saving()
+        raise DeixisError(f"{self.name}: a model of OpenCLIP is not saved by deixis; keep its file of weights")
 
     @classmethod
     def load_model(cls, artifact: Artifact) -> Any:
         raise DeixisError(f"a model of OpenCLIP is opened by its name: {PREFIX}ARCHITECTURE[:FILE]")
-
-    def _refuse_saving(self) -> NoReturn:
-        raise DeixisError(f"{self.name}: a model of OpenCLIP is not saved by deixis; keep its file of weights")
-
-    def _encode_texts(self, texts: list[str]) -> Floats:
-        return self.model.encode_text(texts)
 
     def _no_vectors(self) -> Floats:
         return np.empty((0, self.dimension), np.float32)
@@ -149,50 +138,27 @@ def load_open_clip(name: str, device: str | None = None) -> OpenClipPipeline:
         By default the GPU if there is one.
     """
     architecture, weights = _split(name)
-    open_clip = require_package("open_clip", name, "pip install 'deixis[open-clip]'")
-    weights, quick_gelu = _find_weights(open_clip, architecture, weights)
-    full_name = f"{PREFIX}{architecture}:{weights}" if weights else f"{PREFIX}{architecture}"
-    try:
-        network, _, transform = open_clip.create_model_and_transforms(
-            architecture, pretrained=weights or None, force_quick_gelu=quick_gelu, weights_only=True
-        )
-        tokenizer = open_clip.get_tokenizer(architecture)
-    except Exception as error:  # of torch, of the network or of OpenCLIP itself, which has no class of its own
-        raise DeixisError(f"{full_name}: OpenCLIP cannot open it ({short_reason(error)})") from error
-    fingerprint = _fingerprint(network, architecture, quick_gelu, open_clip.get_model_preprocess_cfg(network))
+    opened = open_clip_network(architecture, weights, name)
+    full_name = f"{PREFIX}{architecture}:{opened.weights}" if opened.weights else f"{PREFIX}{architecture}"
+    with explain_failure(full_name):
+        tokenizer = opened.package.get_tokenizer(architecture)
+    network = opened.network
+    fingerprint = _fingerprint(
+        network, architecture, opened.quick_gelu, opened.package.get_model_preprocess_cfg(network)
+    )
     network.to(choose_device(device))
-    return OpenClipPipeline(OpenClip(network, transform, tokenizer), full_name, fingerprint)
+    return OpenClipPipeline(OpenClip(network, opened.transform, tokenizer), full_name, fingerprint)
 
 
 def _split(name: str) -> tuple[str, str]:
     """Return the architecture and the weights of a name."""
     rest = name.removeprefix(PREFIX)
-    if rest.startswith(_SCHEMAS):
+    if rest.startswith(SELF_CONTAINED):
         return rest, ""
     architecture, _, weights = rest.partition(":")
     if not architecture:
         raise DeixisError(f"{name}: name an architecture, as in {PREFIX}ViT-B-32 or {PREFIX}ViT-B-32:weights.pt")
     return architecture, weights
-
-
-def _find_weights(open_clip: Any, architecture: str, weights: str) -> tuple[str, bool]:
-    """Return the absolute path or the name of the weights, and whether the named ones need another activation."""
-    if architecture.startswith(_SCHEMAS):
-        return "", False
-    if weights and (file := Path(weights).expanduser()).is_file():
-        return str(file.absolute()), False
-    tags: list[str] = open_clip.list_pretrained_tags_by_model(architecture)
-    if not weights and tags:
-        weights = tags[0]
-    if weights not in tags:
-        known = f"; OpenCLIP downloads {_list(tags)}" if tags else f"; OpenCLIP has no weights for {architecture}"
-        problem = f"{weights}: no such file" if weights else f"{PREFIX}{architecture}: give a file of weights"
-        raise DeixisError(problem + known)
-    return weights, bool(open_clip.get_pretrained_cfg(architecture, weights).get("quick_gelu", False))
-
-
-def _list(tags: Sequence[str]) -> str:
-    return ", ".join(tags[:_LISTED]) + (f" and {len(tags) - _LISTED} more" if len(tags) > _LISTED else "")
 
 
 def _fingerprint(network: nn.Module, architecture: str, quick_gelu: bool, preprocessing: Any) -> str:

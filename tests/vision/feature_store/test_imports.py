@@ -18,8 +18,9 @@ from scipy.io import savemat
 from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.records import Caption, Photo
 from deixis.errors import DeixisError
-from deixis.vision.feature_store import FeatureStore, import_features, imports
-from deixis.vision.feature_store.imports import open_table, read_matlab
+from deixis.vision.feature_store import FeatureStore, containers, import_features
+from deixis.vision.feature_store.containers import unpack_matlab
+from deixis.vision.feature_store.imports import open_table
 from tests.vision.feature_store.formats import FORMATS, MATRIX, NAMES, PHOTOS, write_matlab_73
 
 
@@ -207,7 +208,7 @@ def test_the_error_about_several_matrices_lists_them(tmp_path: Path) -> None:
 
 
 def test_an_archive_that_would_fill_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(imports, "SAFE_BYTES", 2**20)
+    monkeypatch.setattr(containers, "SAFE_BYTES", 2**20)
     np.savez_compressed(tmp_path / "a.npz", feats=np.zeros((1000, 1000)))
     with pytest.raises(DeixisError, match="a.npz: refused.*8 MB"), open_table(tmp_path / "a.npz"):
         pass
@@ -227,7 +228,7 @@ def matlab_file(tmp_path: Path) -> Path:
 
 
 def test_matlab_files_are_read_without_structures(matlab_file: Path, tmp_path: Path) -> None:
-    found = read_matlab(matlab_file, tmp_path)
+    found = unpack_matlab(matlab_file, tmp_path)
     assert sorted(found) == ["feats", "names"]
     assert np.array_equal(found["feats"], MATRIX)
     assert found["names"].tolist() == NAMES
@@ -238,4 +239,4 @@ def test_a_crash_of_the_reader_names_the_file(
 ) -> None:
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
     with pytest.raises(DeixisError, match="a.mat: "):
-        read_matlab(matlab_file, tmp_path)
+        unpack_matlab(matlab_file, tmp_path)

@@ -14,7 +14,7 @@ from scipy.io import savemat
 from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.records import Caption, Photo
 from deixis.errors import DeixisError
-from deixis.vision.feature_store import FeatureStore, import_regions
+from deixis.vision.feature_store import FeatureStore, import_features
 from tests.vision.feature_store.formats import write_hdf5
 
 NAMES = ["one.jpg", "two.jpg"]
@@ -127,7 +127,7 @@ def check(store: FeatureStore) -> None:
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_every_layout_gives_the_same_regions(dataset: Dataset, tmp_path: Path, name: str) -> None:
     LAYOUTS[name](tmp_path / name)
-    report = import_regions(tmp_path / "store", dataset, tmp_path / name)
+    report = import_features(tmp_path / "store", dataset, regions=tmp_path / name)
     assert (report.photos, report.new, report.skipped, report.unknown) == (2, 2, [], 0)
     store = FeatureStore(tmp_path / "store")
     check(store)
@@ -139,7 +139,7 @@ def test_photos_may_have_vectors_of_another_size(dataset: Dataset, tmp_path: Pat
     LAYOUTS["padded.npz"](tmp_path / "regions.npz")
     fc7 = np.arange(14, dtype=np.float32).reshape(2, 7)
     np.savez(tmp_path / "fc7.npz", feats=fc7, names=np.array(NAMES))
-    import_regions(tmp_path / "store", dataset, tmp_path / "regions.npz", photos=tmp_path / "fc7.npz")
+    import_features(tmp_path / "store", dataset, tmp_path / "fc7.npz", regions=tmp_path / "regions.npz")
     store = FeatureStore(tmp_path / "store")
     check(store)
     assert (store.contents.dimension, store.contents.channels) == (7, SIZE)
@@ -151,10 +151,10 @@ def test_boxes_may_be_in_a_file_of_their_own_and_have_width_and_height(dataset: 
     np.save(tmp_path / "ims.npy", padded(FEATURES))
     np.save(tmp_path / "boxes.npy", padded(sides))
     (tmp_path / "ids.txt").write_text("\n".join(NAMES))
-    import_regions(
+    import_features(
         tmp_path / "store",
         dataset,
-        tmp_path / "ims.npy",
+        regions=tmp_path / "ims.npy",
         boxes=tmp_path / "boxes.npy",
         ids=tmp_path / "ids.txt",
         box_format="xywh",
@@ -167,7 +167,7 @@ def test_the_most_probable_region_is_first_and_a_box_is_stored_once(dataset: Dat
     vectors = np.concatenate([FEATURES[0], FEATURES[0][:1] + 1])
     (tmp_path / "regions").mkdir()
     np.savez(tmp_path / "regions" / "one.npz", features=vectors, boxes=boxes, scores=[0.2, 0.9, 0.5, 0.1])
-    report = import_regions(tmp_path / "store", dataset, tmp_path / "regions")
+    report = import_features(tmp_path / "store", dataset, regions=tmp_path / "regions")
     assert [error.path for error in report.skipped] == ["two"]
     store = FeatureStore(tmp_path / "store")
     np.testing.assert_array_equal(store.proposals("one").boxes, BOXES[0][[1, 2, 0]])
@@ -178,7 +178,7 @@ def test_other_boxes_take_the_vector_of_the_nearest_region_and_there_is_no_map(
     dataset: Dataset, tmp_path: Path
 ) -> None:
     LAYOUTS["padded.npz"](tmp_path / "regions.npz")
-    import_regions(tmp_path / "store", dataset, tmp_path / "regions.npz")
+    import_features(tmp_path / "store", dataset, regions=tmp_path / "regions.npz")
     store = FeatureStore(tmp_path / "store")
     found = store.regions("one", [[1, 0, 21, 30], [2, 2, 9, 9]])
     np.testing.assert_array_equal(found, FEATURES[0][[0, 2]].astype(np.float16))
@@ -209,5 +209,5 @@ def test_an_invalid_file_is_named_and_nothing_is_written(dataset: Dataset, tmp_p
     arrays, message = BROKEN[name]
     np.savez(tmp_path / "regions.npz", **arrays)  # type: ignore[arg-type]
     with pytest.raises(DeixisError, match=f"regions.npz: .*{message}"):
-        import_regions(tmp_path / "store", dataset, tmp_path / "regions.npz")
+        import_features(tmp_path / "store", dataset, regions=tmp_path / "regions.npz")
     assert not (tmp_path / "store").exists()

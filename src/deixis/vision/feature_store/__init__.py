@@ -1,8 +1,8 @@
 """The feature cache of a data set: a folder of shards with one manifest.
 
-`update_store` computes the features of photos with an encoder, `import_features` and `import_regions` read feature
-files of other programs, and `FeatureStore` reads vectors, maps and proposals. One process writes at a time, any number
-read. A killed process or a full disk loses at most one shard.
+`update_store` computes the features of photos with an encoder, `import_features` reads feature files of other programs,
+and `FeatureStore` reads vectors, maps and proposals. One process writes at a time, any number read. A killed process or
+a full disk loses at most one shard.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from deixis.exports import lazy_exports
 if TYPE_CHECKING:
     from deixis.vision.feature_store.files import Contents as Contents
     from deixis.vision.feature_store.imports import import_features as import_features
-    from deixis.vision.feature_store.region_imports import import_regions as import_regions
     from deixis.vision.feature_store.store import FeatureStore as FeatureStore
     from deixis.vision.feature_store.store import ShardLimits as ShardLimits
     from deixis.vision.feature_store.store import default_store_path as default_store_path
@@ -28,7 +27,6 @@ __all__, __getattr__, __dir__ = lazy_exports(
     {
         "files": "Contents",
         "imports": "import_features",
-        "region_imports": "import_regions",
         "store": "FeatureStore ShardLimits default_store_path",
         "updates": "FeatureOptions UpdateReport is_up_to_date update_store",
     },

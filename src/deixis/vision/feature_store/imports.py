@@ -1,387 +1,301 @@
-"""Import features that another program computed: read the file, match its names with photos, write a feature store."""
+"""Import features that another program computed: vectors of photos, and of regions with their boxes.
+
+A file of photo vectors has one matrix with a row or column per photo, or one vector per photo under its name. Regions
+are in a file, or in a folder with one file per photo, as Fast R-CNN, bottom-up attention and other detectors give them.
+Their arrays are found by their names (`FEATURES`, `BOXES`, …), in one of these layouts:
+
+==========================================  =========================================================================
+features (photos, regions, size)            boxes (photos, regions, 4); rows of zeros at the end are padding
+features (all regions, size)                boxes (all regions, 4); with the first and last region of each photo
+                                            (`POSITIONS`), or their numbers (`COUNTS`), or a photo name per region
+``NAME/features`` and ``NAME/boxes``        groups of an HDF5 file, or names with a slash; one pair per photo
+cells of matrices, in MATLAB                one cell per photo
+a folder of files ``NAME.npz``, …           features (regions, size) and boxes (regions, 4) in each
+==========================================  =========================================================================
+"""
 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
-import math
-import subprocess
-import sys
-import tempfile
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from tokenize import TokenError
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 
+from deixis import geometry
+from deixis.arrays import Floats
 from deixis.data.dataset import Dataset
+from deixis.data.images import photo_size
 from deixis.data.readers.names import NameIndex, photo_stem
 from deixis.errors import DatasetError, PhotoError
-from deixis.storage.archives import MAX_RATIO
 from deixis.storage.files import hash_file
-from deixis.storage.progress import OnProgress, no_progress
-from deixis.vision.feature_store.files import Contents, FeatureRecord, FileStamp
+from deixis.storage.progress import OnProgress, no_progress, track
+from deixis.vision.feature_store.containers import ID_NAMES, Arrays, find_array, list_shapes, open_arrays, readable
+from deixis.vision.feature_store.files import IMPORTED, Contents, FeatureRecord, FileStamp
 from deixis.vision.feature_store.store import open_writer
 from deixis.vision.feature_store.updates import UpdateReport, drop_missing
+from deixis.vision.proposals import Proposals
 
 FEATURE_NAMES = ("features", "feats", "whole", "vectors", "data", "x")
-"""Accepted names of the matrix in a file with several, in order of preference and in any case."""
+FEATURES = ("image_features", "region_features", *FEATURE_NAMES, "feat", "fc7")
+BOXES = ("boxes", "bbox", "bboxes", "image_bb", "rois", "box")
+SCORES = ("scores", "objects_conf", "objectness", "conf")
+COUNTS = ("counts", "num_boxes", "num_bbox", "n_boxes")
+POSITIONS = ("pos_boxes", "positions")
+WIDTHS = ("image_w", "image_width", "width", "widths", "w")
+HEIGHTS = ("image_h", "image_height", "height", "heights", "h")
+"""Accepted names of arrays, in order of preference and in any case."""
 
-ID_NAMES = ("ids", "names", "files", "filenames", "file_names", "images", "image_ids", "photo_ids", "id")
-"""Accepted names of the list of photo names."""
-
-SAFE_BYTES = 2**30
-"""Archives up to this unpacked size are not checked for zip bombs."""
-
-_HDF5 = b"\x89HDF\r\n\x1a\n"
-_MATLAB_HEADER = 512
-"""Size of the header of a MATLAB file of version 7.3, before the HDF5 part."""
+BoxFormat = Literal["xyxy", "xywh"]
 
 _BLOCK = 1024
 """Number of rows that are read together."""
 
-NO_HASH = "0" * 64
+_TOLERANCE = 2.0
+"""Pixels by which a box may leave its photo; it is clipped."""
 
-_DAMAGE = (
-    OSError,
-    ValueError,
-    TypeError,
-    KeyError,
-    IndexError,
-    EOFError,
-    NotImplementedError,
-    RuntimeError,
-    OverflowError,
-    MemoryError,
-    zipfile.BadZipFile,
-    zlib.error,
-    SyntaxError,  # numpy, for a damaged array header, as the next
-    TokenError,
-    SafetensorError,
-)
-
-
-@dataclass(frozen=True)
-class Arrays:
-    """Content of a file: numeric arrays by name, in memory or on disk, and lists of strings by name.
-
-    `transposed` marks column-major files, whose axes are reversed.
-    """
-
-    numbers: Mapping[str, Any]
-    words: Mapping[str, list[str]] = field(default_factory=dict)
-    transposed: bool = False
+_SUFFIXES = (".npz", ".h5", ".hdf5", ".mat", ".safetensors")
+_LARGEST = float(np.finfo(np.float16).max)
+_NO_HASH = "0" * 64
 
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """One vector per name, in the order of the names."""
+    """One vector per name, in the order of the names; `rows` reads those from a start to an end row."""
 
     names: list[str]
     dimension: int
-    rows: Callable[[int, int], NDArray[np.float32]]
-    """Returns the vectors from a start to an end row: (n, dimension)."""
+    rows: Callable[[int, int], Floats]
 
 
 @contextmanager
 def open_table(path: Path, ids: list[str] | None = None) -> Iterator[FeatureTable]:
-    """Open a feature file. The format is detected from the first bytes; large files are read on access.
-
-    The file has one matrix with a row or column per photo, or one vector per photo under its name. `ids` are the names
-    of the rows, if the file has none.
-    """
-    with ExitStack() as stack:
+    """Open a file of photo vectors. `ids` are the names of the rows, if the file has none."""
+    with open_arrays(path, ids) as arrays:
         with readable(path):
-            table = _table(path, stack.enter_context(open_arrays(path)), ids)
-        if table.dimension == 0:
+            names, dimension, read = _table(arrays)
+        if dimension == 0:
             raise DatasetError(f"{path}: its vectors are empty")
 
-        def rows(begin: int, end: int) -> NDArray[np.float32]:
+        def rows(begin: int, end: int) -> Floats:
             # Overflow becomes infinite without a warning; callers check for it.
             with readable(path), np.errstate(over="ignore"):
-                return np.ascontiguousarray(table.rows(begin, end), dtype=np.float32)
+                return np.ascontiguousarray(read(begin, end), dtype=np.float32)
 
-        yield replace(table, rows=rows)
-
-
-@contextmanager
-def readable(path: Path) -> Iterator[None]:
-    if not path.is_file():
-        raise DatasetError(f"{path}: no such file")
-    try:
-        yield
-    except _DAMAGE as error:
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise DatasetError(f"{path}: cannot be read ({reason})") from error
+        yield FeatureTable(names, dimension, rows)
 
 
-@contextmanager
-def open_arrays(path: Path) -> Iterator[Arrays]:
-    with path.open("rb") as file:
-        head = file.read(_MATLAB_HEADER + len(_HDF5))
-    if head.startswith(b"\x93NUMPY"):
-        yield _separate({"features": np.load(path, mmap_mode="r", allow_pickle=False)})
-    elif head.startswith(b"PK"):
-        _check_zip_bomb(path)
-        with np.load(path, allow_pickle=False) as archive:
-            yield _separate({name: _member(path, archive, name) for name in archive.files})
-    elif head.startswith(_HDF5) or head[_MATLAB_HEADER:] == _HDF5:
-        h5py = _h5py(path)
-        with h5py.File(path, "r") as opened:
-            yield _from_hdf5(h5py, opened, matlab=head.startswith(b"MATLAB"))
-    elif head.startswith(b"MATLAB"):
-        with tempfile.TemporaryDirectory() as scratch:
-            yield _separate(read_matlab(path, Path(scratch)))
-    elif head[8:9] == b"{":
-        yield _from_safetensors(path)
-    else:
-        raise DatasetError(f"{path}: unknown format; use npy, npz, h5, mat or safetensors")
-
-
-def read_matlab(path: Path, scratch: Path) -> dict[str, NDArray[Any]]:
-    """Return the numeric and text variables of a file up to version 7.2, memory-mapped from an empty scratch folder.
-
-    In a subprocess, because SciPy crashes on some damaged files.
-    """
-    code = f"import sys; from {__name__} import _unpack_matlab; _unpack_matlab(*sys.argv[1:])"
-    command = [sys.executable, "-c", code, str(path), str(scratch)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - runs this module
-    if done.returncode != 0:
-        lines = done.stderr.strip().splitlines()[-1:] or ["the reader crashed"]
-        raise DatasetError(f"{path}: cannot be read ({lines[0][:200]})")
-    names = json.loads(done.stdout)
-    return {name: np.load(scratch / f"{n}.npy", mmap_mode="r", allow_pickle=False) for n, name in enumerate(names)}
-
-
-def _unpack_matlab(path: str, scratch: str) -> None:
-    """Write each numeric or text variable to a file and print the names."""
-    from scipy.io import loadmat
-
-    names: list[str] = []
-    for name, value in loadmat(path, simplify_cells=True).items():
-        array = np.asanyarray(value)
-        if array.dtype.kind == "O" and all(isinstance(word, str) for word in array.flat):
-            array = array.astype(str)
-        parts = {name: array}
-        if array.dtype.kind == "O":  # a cell array of matrices
-            parts = {f"{name}/{number}": np.asanyarray(cell) for number, cell in enumerate(array.flat)}
-        for part, numbers in parts.items():
-            if numbers.dtype.kind in "fiuUS" and not name.startswith("__"):
-                np.save(Path(scratch) / f"{len(names)}.npy", numbers, allow_pickle=False)
-                names.append(part)
-    print(json.dumps(names))
-
-
-def _check_zip_bomb(path: Path) -> None:
-    with zipfile.ZipFile(path) as archive:
-        unpacked = sum(member.file_size for member in archive.infolist())
-    if unpacked > SAFE_BYTES and unpacked > MAX_RATIO * path.stat().st_size:
-        raise DatasetError(f"{path}: refused, it would unpack to {unpacked / 2**20:,.0f} MB")
-
-
-def _member(path: Path, archive: Any, name: str) -> NDArray[Any]:
-    try:
-        member: NDArray[Any] = archive[name]
-    except ValueError:
-        raise DatasetError(f"{path}: {name} contains Python objects; save numeric arrays instead") from None
-    return member
-
-
-def _h5py(path: Path) -> Any:
-    try:
-        return importlib.import_module("h5py")
-    except ImportError:
-        raise DatasetError(f"{path}: HDF5 requires a package: pip install h5py") from None
-
-
-def _separate(values: Mapping[str, Any]) -> Arrays:
-    """Separate numeric and string arrays; skip others."""
-    numbers, words = {}, {}
-    for name, value in values.items():
-        array = np.asanyarray(value)
-        if array.dtype.kind in "fiu":
-            numbers[name] = array
-        elif array.dtype.kind in "US":
-            words[name] = [_decode_name(word) for word in array.ravel().tolist()]
-    return Arrays(numbers, words)
-
-
-def _decode_name(word: str | bytes) -> str:
-    return (word.decode("utf-8") if isinstance(word, bytes) else word).strip()
-
-
-def _from_hdf5(h5py: Any, file: Any, matlab: bool) -> Arrays:
-    numbers: dict[str, Any] = {}
-    words: dict[str, list[str]] = {}
-    items = [(name, dataset) for name, dataset in file.items() if isinstance(name, str)]  # bytes if not UTF-8
-    for name, group in items:
-        if isinstance(group, h5py.Group) and not name.startswith("#"):
-            numbers |= {
-                f"{name}/{key}": value
-                for key, value in group.items()
-                if isinstance(key, str) and isinstance(value, h5py.Dataset) and value.dtype.kind in "fiu"
-            }
-    for name, dataset in items:
-        if not isinstance(dataset, h5py.Dataset):
-            continue
-        if h5py.check_string_dtype(dataset.dtype) is not None:
-            words[name] = [word.strip() for word in np.ravel(dataset.asstr()[()]).tolist()]
-        elif h5py.check_ref_dtype(dataset.dtype) is not None:
-            # MATLAB cell arrays: each cell refers to a matrix, or to a text as an array of UTF-16 codes.
-            cells = [file[ref] for ref in np.ravel(dataset[()])]
-            if all(cell.dtype.kind == "f" for cell in cells):
-                numbers |= {f"{name}/{number}": cell for number, cell in enumerate(cells)}
-            else:
-                words[name] = ["".join(map(chr, np.ravel(cell[()]))) for cell in cells]
-        elif dataset.dtype.kind in "fiu":
-            numbers[name] = dataset
-    return Arrays(numbers, words, transposed=matlab)
-
-
-def _from_safetensors(path: Path) -> Arrays:
-    file: Any = safe_open(path, framework="numpy")
-    numbers = {name: _Lazy(file.get_slice(name)) for name in file.keys()}  # noqa: SIM118 - not a mapping
-    metadata = file.metadata() or {}
-    return Arrays(numbers, {name: _parse_list(path, name, metadata[name]) for name in ID_NAMES if name in metadata})
-
-
-def _parse_list(path: Path, name: str, text: str) -> list[str]:
-    words = json.loads(text)
-    if not isinstance(words, list) or not all(type(word) in (str, int) for word in words):
-        raise DatasetError(f"{path}: {name} is not a list of names")
-    return [str(word) for word in words]
-
-
-class _Lazy:
-    """A safetensors slice with the interface of an array."""
-
-    def __init__(self, tensor: Any) -> None:
-        self._tensor = tensor
-        self.shape = tuple(tensor.get_shape())
-        self.ndim = len(self.shape)
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._tensor[key]
-
-    def __len__(self) -> int:
-        return int(self.shape[0])
-
-
-def _table(path: Path, arrays: Arrays, ids: list[str] | None) -> FeatureTable:
-    numbers = {name: array for name, array in arrays.numbers.items() if "/" not in name}  # others are of regions
-    flat = {name: array for name, array in numbers.items() if array.ndim == 2 and name.lower() not in ID_NAMES}
+def _table(arrays: Arrays) -> tuple[list[str], int, Callable[[int, int], NDArray[Any]]]:
+    """Return names, dimension and reader of a matrix with a row per name or, as is common in MATLAB, a column."""
+    flat = {name: array for name, array in arrays.top_level.items() if array.ndim == 2 and name.lower() not in ID_NAMES}
     # MATLAB stores scalars and vectors as matrices: prefer those with several rows and columns.
     matrices = {name: array for name, array in flat.items() if min(array.shape) > 1} or flat
     if not matrices:
-        return _table_by_name(path, arrays, ids)
-    matrix = matrices[_choose_matrix(path, matrices)]
-    names = find_names(path, arrays) if ids is None else ids
-    return _table_from_matrix(path, matrix, names, arrays.transposed)
-
-
-def _choose_matrix(path: Path, matrices: Mapping[str, Any]) -> str:
-    if len(matrices) == 1:
-        return next(iter(matrices))
-    by_name = {name.lower(): name for name in matrices}
-    for name in FEATURE_NAMES:
-        if name in by_name:
-            return by_name[name]
-    listed = ", ".join(f"{name} {'×'.join(map(str, array.shape))}" for name, array in matrices.items())
-    raise DatasetError(f"{path}: contains several matrices ({listed}); name the right one features")
-
-
-def find_names(path: Path, arrays: Arrays) -> list[str]:
-    for name in ID_NAMES:
-        for key, words in arrays.words.items():
-            if key.lower() == name:
-                return words
-        for key, numbers in arrays.numbers.items():
-            if key.lower() == name and math.prod(numbers.shape) == max(numbers.shape, default=0):
-                return [str(int(number)) for number in np.ravel(numbers[:])]
-    if len(arrays.words) == 1:
-        return next(iter(arrays.words.values()))
-    raise DatasetError(f"{path}: does not name the photo of each row; use --ids FILE with one name per line")
-
-
-def _table_from_matrix(path: Path, matrix: Any, names: list[str], transposed: bool) -> FeatureTable:
-    """Return the table of a matrix with one row per name or, as is common in MATLAB, one column."""
-    shape = matrix.shape[::-1] if transposed else matrix.shape
+        return _table_by_name(arrays)
+    matrix = next(iter(matrices.values())) if len(matrices) == 1 else find_array(matrices, FEATURE_NAMES)
+    if matrix is None:
+        listed = list_shapes(matrices)
+        raise DatasetError(f"{arrays.path}: contains several matrices ({listed}); name the right one features")
+    names = arrays.names
+    shape = matrix.shape[::-1] if arrays.transposed else matrix.shape
     if len(names) not in shape:
-        raise DatasetError(f"{path}: a {shape[0]:,} × {shape[1]:,} matrix does not match {len(names):,} names")
-    in_columns = (shape[0] != len(names)) != transposed
+        raise DatasetError(f"{arrays.path}: a {shape[0]:,} × {shape[1]:,} matrix does not match {len(names):,} names")
+    in_columns = (shape[0] != len(names)) != arrays.transposed
 
     def rows(begin: int, end: int) -> NDArray[Any]:
         return np.asarray(matrix[:, begin:end]).T if in_columns else np.asarray(matrix[begin:end])
 
-    return FeatureTable(names, shape[1] if shape[0] == len(names) else shape[0], rows)
+    return names, shape[1] if shape[0] == len(names) else shape[0], rows
 
 
-def _table_by_name(path: Path, arrays: Arrays, ids: list[str] | None) -> FeatureTable:
-    """Return the table of a file with one vector per name."""
+def _table_by_name(arrays: Arrays) -> tuple[list[str], int, Callable[[int, int], NDArray[Any]]]:
     shapes = {tuple(array.shape) for array in arrays.numbers.values()}
-    if len(shapes) != 1 or len(shape := next(iter(shapes))) != 1 or ids is not None:
+    if len(shapes) != 1 or len(shape := next(iter(shapes))) != 1 or arrays.ids is not None:
         found = ", ".join(sorted("×".join(map(str, shape)) or "one number" for shape in shapes)[:4]) or "no numbers"
-        raise DatasetError(f"{path}: expected one matrix or one vector per photo, found {found}")
+        raise DatasetError(f"{arrays.path}: expected one matrix or one vector per photo, found {found}")
     names = list(arrays.numbers)
-
-    return FeatureTable(
-        names, shape[0], lambda begin, end: np.stack([arrays.numbers[name][:] for name in names[begin:end]])
-    )
+    return names, shape[0], lambda begin, end: np.stack([arrays.numbers[name][:] for name in names[begin:end]])
 
 
-def import_features(
-    path: Path, dataset: Dataset, file: Path, *, ids: Path | None = None, on_progress: OnProgress = no_progress
-) -> UpdateReport:
-    """Import global vectors from a file into a feature store.
+@dataclass(frozen=True)
+class PhotoArrays:
+    """The regions of one photo as a file has them; the size is that of the photo to which the boxes belong."""
 
-    Nothing is written unless the whole file is valid: as many names as vectors, no duplicates, finite numbers.
+    features: Floats
+    boxes: NDArray[np.float64]
+    scores: NDArray[np.float64] | None = None
+    size: tuple[float, float] | None = None
 
-    Parameters
-    ----------
-    path
-        Directory of the store; created if missing.
-    dataset
-        The data set. Photos are matched by id, file name with or without suffix, or Flickr number.
-    file
-        npy, npz, HDF5, MATLAB or safetensors.
-    ids
-        Names of the rows, if the file has none: one per line, a JSON list, or Karpathy's ``dataset.json``.
-    on_progress
-        Progress callback.
-    """
-    columns = dataset.tables["photos"].select(["id", "sha256", "width", "height"]).to_pydict().values()
-    photo_files = {photo: about for photo, *about in zip(*columns, strict=True)}
-    with open_table(file, read_names(ids) if ids else None) as table:
-        row_of, unknown = match_names(table.names, dataset, ids or file)
-        for photo, row, vector in _vectors(table, row_of, "checking", on_progress):
-            if not np.isfinite(vector).all():
-                raise DatasetError(f"{file}: row {row + 1}, photo {photo}, holds a number that is not finite")
-        hashes = [bytes.fromhex(hash_file(path)) for path in (file, ids) if path]
-        fingerprint = f"imported:{hashlib.sha256(b''.join(hashes)).hexdigest()[:16]}"
-        contents = Contents(fingerprint, fingerprint, table.dimension)
-        with open_writer(path, contents, on_progress=on_progress) as writer:
-            report = UpdateReport(damaged=writer.damaged, dropped=drop_missing(writer, dataset), unknown=unknown)
-            missing = {photo: row for photo, row in row_of.items() if writer.stamp(photo) is None}
-            for photo, _, vector in _vectors(table, missing, "importing", on_progress):
-                sha256, width, height = photo_files[photo]
-                stamp = FileStamp(bytes.fromhex(sha256 or NO_HASH), 0, 0)
-                writer.add(FeatureRecord(photo, stamp, (width or 0, height or 0), vector))
-            writer.flush()
-            report.new, report.kept, report.photos = len(missing), len(row_of) - len(missing), len(writer.ids)
-    report.skipped = [PhotoError(photo, f"not in {file}") for photo in photo_files if photo not in row_of]
-    return report
+
+@dataclass(frozen=True)
+class RegionTable:
+    """The regions of photos, in the order of their names."""
+
+    names: list[str]
+    photo: Callable[[int], PhotoArrays]
+
+
+@contextmanager
+def open_regions(path: Path, boxes: Path | None = None, ids: list[str] | None = None) -> Iterator[RegionTable]:
+    """Open a file or folder of region features; `boxes` is a file with the boxes, if they are not in it."""
+    if path.is_dir():
+        yield _folder_table(path)
+        return
+    with ExitStack() as stack:
+        arrays = stack.enter_context(open_arrays(path, ids))
+        numbers = arrays.top_level
+        if boxes is not None:
+            others = stack.enter_context(open_arrays(boxes)).numbers
+            found = find_array(others, BOXES)
+            found = next(iter(others.values())) if found is None and len(others) == 1 else found
+            if found is None:
+                raise DatasetError(f"{boxes}: has no array called boxes")
+            numbers[BOXES[0]] = found
+        with readable(path):
+            names, photo = _layout(arrays, numbers)
+
+        def read(index: int) -> PhotoArrays:
+            with readable(path):
+                return _read_photo(path, photo(index))
+
+        yield RegionTable(names, read)
+
+
+def _folder_table(folder: Path) -> RegionTable:
+    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _SUFFIXES)
+    if not files:
+        raise DatasetError(f"{folder}: has no files of regions ({', '.join(_SUFFIXES)})")
+
+    def read(index: int) -> PhotoArrays:
+        with open_arrays(files[index]) as arrays, readable(files[index]):
+            return _read_photo(files[index], arrays.numbers)
+
+    return RegionTable([path.stem for path in files], read)
+
+
+Layout = tuple[list[str], Callable[[int], Mapping[str, Any]]]
+"""Names of photos, and a function that returns the arrays of one photo by name."""
+
+
+def _layout(arrays: Arrays, numbers: Mapping[str, Any]) -> Layout:
+    features, boxes, groups = find_array(numbers, FEATURES), find_array(numbers, BOXES), arrays.groups
+    if features is not None and boxes is not None:
+        if features.ndim == 3 and boxes.ndim == 3:
+            return _padded_layout(arrays, numbers, features, boxes)
+        if features.ndim == 2 and boxes.ndim == 2:
+            return _flat_layout(arrays, numbers, features, boxes)
+    if groups and all(name.lower() in (*FEATURES, *BOXES, *SCORES) for name in groups):
+        return _cell_layout(arrays, groups, numbers)
+    if groups:
+        names = list(groups)
+        return names, lambda index: groups[names[index]]
+    raise DatasetError(f"{arrays.path}: no features and boxes of regions (found: {arrays.listing()[:200]})")
+
+
+def _rows(numbers: Mapping[str, Any], index: int, rows: int | slice) -> dict[str, Any]:
+    """Return the arrays of one photo of a file: rows of those of regions, and one number of those of photos."""
+    found: dict[str, Any] = {}
+    for names in (FEATURES, BOXES, SCORES, COUNTS, WIDTHS, HEIGHTS):
+        if (array := find_array(numbers, names)) is None:
+            continue
+        if names in (FEATURES, BOXES, SCORES):
+            found[names[0]] = array[rows]
+        else:
+            values = np.ravel(np.asarray(array[()] if array.ndim == 0 else array[:]))
+            found[names[0]] = values[0 if len(values) == 1 else index]
+    return found
+
+
+def _padded_layout(arrays: Arrays, numbers: Mapping[str, Any], features: Any, boxes: Any) -> Layout:
+    names = arrays.names
+    if len(features) != len(boxes) or len(features) != len(names):
+        raise DatasetError(
+            f"{arrays.path}: features of {len(features):,} photos, boxes of {len(boxes):,} and {len(names):,} names "
+            "do not fit"
+        )
+    return names, lambda index: _rows(numbers, index, index)
+
+
+def _flat_layout(arrays: Arrays, numbers: Mapping[str, Any], features: Any, boxes: Any) -> Layout:
+    names, total = arrays.names, len(boxes)
+    positions, counts = find_array(numbers, POSITIONS), find_array(numbers, COUNTS)
+    if positions is not None:
+        ranges = [(int(begin), int(end)) for begin, end in np.asarray(positions[:]).reshape(-1, 2)]
+    else:
+        if counts is not None:
+            numbers_of = np.ravel(np.asarray(counts[:], dtype=np.int64))
+        else:
+            runs = [(name, len(list(group))) for name, group in groupby(names)]
+            names, numbers_of = [name for name, _ in runs], np.array([count for _, count in runs], dtype=np.int64)
+        ends = np.cumsum(numbers_of).tolist()
+        ranges = list(zip([0, *ends[:-1]], ends, strict=True))
+    valid = len(ranges) == len(names) and all(0 <= begin <= end <= total for begin, end in ranges)
+    if not valid or (ranges and max(end for _, end in ranges) != total) or len(features) != total:
+        raise DatasetError(
+            f"{arrays.path}: {len(features):,} vectors and {total:,} boxes do not fit {len(names):,} names; give the "
+            f"regions of each photo as {POSITIONS[0]} or {COUNTS[0]}, or a photo name per region"
+        )
+
+    def photo(index: int) -> Mapping[str, Any]:
+        begin, end = ranges[index]
+        return _rows({**numbers, COUNTS[0]: np.array(end - begin)}, index, slice(begin, end))
+
+    return names, photo
+
+
+def _cell_layout(arrays: Arrays, groups: Mapping[str, Mapping[str, Any]], numbers: Mapping[str, Any]) -> Layout:
+    names, features, boxes = arrays.names, find_array(groups, FEATURES), find_array(groups, BOXES)
+    if features is None or boxes is None or len(features) != len(names) or len(boxes) != len(names):
+        raise DatasetError(f"{arrays.path}: cells of features, cells of boxes and {len(names):,} names do not fit")
+
+    def photo(index: int) -> Mapping[str, Any]:
+        cells = {FEATURES[0]: features[str(index)][:], BOXES[0]: boxes[str(index)][:]}
+        sizes = {key: array for key, array in numbers.items() if key.lower() in (*WIDTHS, *HEIGHTS)}
+        return _rows(sizes, index, index) | {
+            name: cell.T if arrays.transposed else cell for name, cell in cells.items()
+        }
+
+    return names, photo
+
+
+def _read_photo(path: Path, arrays: Mapping[str, Any]) -> PhotoArrays:
+    features, boxes, scores = (find_array(arrays, name) for name in (FEATURES, BOXES, SCORES))
+    if features is None or boxes is None:
+        raise DatasetError(f"{path}: has no array called {'features' if features is None else 'boxes'}")
+    with np.errstate(over="ignore"):
+        vectors = np.asarray(features[:], dtype=np.float32)
+    corners = np.asarray(boxes[:], dtype=np.float64)
+    if vectors.ndim != 2 or corners.ndim != 2 or 4 not in corners.shape:
+        raise DatasetError(f"{path}: features {vectors.shape} and boxes {corners.shape} of a photo are not matrices")
+    if corners.shape[1] != 4:  # a column per region, as is common in MATLAB
+        corners = corners.T
+    if len(vectors) != len(corners) and vectors.shape[1] == len(corners):
+        vectors = vectors.T
+    if len(vectors) != len(corners):
+        raise DatasetError(f"{path}: {len(vectors):,} vectors and {len(corners):,} boxes of a photo do not fit")
+    values = None if scores is None else np.asarray(scores[:], dtype=np.float64)
+    if values is not None and values.ndim == 2 and len(values) == len(corners):
+        values = values.max(axis=1)  # of each class
+    if values is not None and values.shape != (len(corners),):
+        values = None
+    count, width, height = (_number(find_array(arrays, name)) for name in (COUNTS, WIDTHS, HEIGHTS))
+    used = np.arange(len(corners)) < int(count) if count is not None else (corners != 0).any(1) | vectors.any(1)
+    size = None if width is None or height is None else (width, height)
+    return PhotoArrays(vectors[used], corners[used], None if values is None else values[used], size)
+
+
+def _number(array: Any | None) -> float | None:
+    return None if array is None else float(np.ravel(np.asarray(array[()]))[0])
 
 
 def read_names(path: Path) -> list[str]:
+    """Read photo names: one per line, a JSON list, or Karpathy's ``dataset.json``."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
@@ -398,8 +312,8 @@ def read_names(path: Path) -> list[str]:
         ) from None
 
 
-def match_names(names: list[str], dataset: Dataset, names_file: Path) -> tuple[dict[str, int], int]:
-    """Return the row of each photo, in the order of the rows, and the number of unknown names."""
+def match_names(names: list[str], dataset: Dataset, names_file: Path) -> dict[str, int]:
+    """Return the row of each photo that is named, in the order of the rows."""
     photos = dataset.tables["photos"].select(["id", "file"]).to_pydict()
     by_id = NameIndex({photo: photo for photo in photos["id"]})
     by_file = NameIndex(
@@ -423,18 +337,159 @@ def match_names(names: list[str], dataset: Dataset, names_file: Path) -> tuple[d
             f"{names_file}: none of its {len(names):,} names ({example}) matches a photo of {dataset.path} "
             f"(such as {photos['id'][0]!r})"
         )
-    return row_of, len(names) - len(row_of)
+    return row_of
 
 
-def _vectors(
-    table: FeatureTable, row_of: dict[str, int], doing: str, on_progress: OnProgress
-) -> Iterator[tuple[str, int, NDArray[np.float32]]]:
-    """Yield each photo with its row and its vector. The file is read in blocks."""
-    done = 0
-    for block, photos in groupby(row_of.items(), key=lambda item: item[1] // _BLOCK):
-        begin = block * _BLOCK
-        vectors = table.rows(begin, min(begin + _BLOCK, len(table.names)))
-        for photo, row in photos:
-            yield photo, row, vectors[row - begin]
-            done += 1
-        on_progress(doing, done, len(row_of))
+def import_features(
+    path: Path,
+    dataset: Dataset,
+    photos: Path | None = None,
+    *,
+    regions: Path | None = None,
+    boxes: Path | None = None,
+    ids: Path | None = None,
+    box_format: BoxFormat = "xyxy",
+    on_progress: OnProgress = no_progress,
+) -> UpdateReport:
+    """Import vectors of photos, of regions, or of both into a feature store.
+
+    Nothing is written unless everything is valid: as many names as vectors, no duplicates, finite numbers.
+
+    Parameters
+    ----------
+    path
+        Directory of the store; created if missing.
+    dataset
+        The data set. Photos are matched by id, file name with or without suffix, or Flickr number.
+    photos
+        Vectors of photos: npy, npz, HDF5, MATLAB or safetensors. Without it, the vector of a photo is the mean of its
+        regions.
+    regions
+        Vectors and boxes of regions: a file or a folder, see above. Boxes are in pixels of the photo, or of the size
+        that the file gives it, or fractions of the photo.
+    boxes
+        A file with the boxes, if `regions` has none, such as one npy file beside the other.
+    ids
+        Names of the photos, if the files have none: one per line, a JSON list, or Karpathy's ``dataset.json``.
+    box_format
+        xyxy: two corners; xywh: one corner, width and height.
+    on_progress
+        Progress callback.
+    """
+    columns = dataset.tables["photos"].select(["id", "sha256", "file", "width", "height"]).to_pydict().values()
+    about = {photo: details for photo, *details in zip(*columns, strict=True)}
+    names = read_names(ids) if ids else None
+    with ExitStack() as stack:
+        rows: dict[Path, dict[str, int]] = {}
+        unknown = 0
+        if regions is not None:
+            found = stack.enter_context(open_regions(regions, boxes, names))
+            rows[regions] = match_names(found.names, dataset, ids or regions)
+            unknown = len(found.names) - len(rows[regions])
+        if photos is not None:
+            table = stack.enter_context(open_table(photos, names))
+            rows[photos] = match_names(table.names, dataset, ids or photos)
+            unknown = unknown if regions else len(table.names) - len(rows[photos])
+            vector = _vectors(table, 1 if regions else _BLOCK)
+
+        def record(photo: str) -> FeatureRecord:
+            sha256, file, width, height = about[photo]
+            proposals, vectors, whole = None, None, np.zeros(0, np.float32)
+            if regions is not None:
+                if (not width or not height) and file and dataset.images:
+                    width, height = photo_size(dataset.images / file)
+                if not width or not height:
+                    raise DatasetError(
+                        f"{dataset.path}: the size of photo {photo} is not known; import data with --images"
+                    )
+                arrays = found.photo(rows[regions][photo])
+                proposals, floats = _to_photo(regions, photo, arrays, (width, height), box_format)
+                whole, vectors = floats.mean(axis=0), floats.astype(np.float16)
+            if photos is not None:
+                row = rows[photos][photo]
+                whole = vector(row)
+                if not np.isfinite(whole).all():
+                    raise DatasetError(f"{photos}: row {row + 1}, photo {photo}, holds a number that is not finite")
+            stamp = FileStamp(bytes.fromhex(sha256 or _NO_HASH), 0, 0)
+            size = (int(width or 0), int(height or 0))
+            return FeatureRecord(photo, stamp, size, whole, proposals=proposals, vectors=vectors)
+
+        first, *others = rows.values()
+        chosen = [photo for photo in first if all(photo in other for other in others)]
+        if not chosen:
+            raise DatasetError(f"{photos}: no photo of {regions} is in it")
+        shapes, most = set(), 0
+        for checked in track(map(record, chosen), "checking", len(chosen), on_progress):
+            count, channels = (0, 0) if checked.vectors is None else checked.vectors.shape
+            shapes.add((len(checked.whole), channels))
+            most = max(most, count)
+        if len(shapes) != 1:
+            raise DatasetError(f"{regions}: vectors have different sizes: {sorted(shapes)}")
+        [(dimension, channels)] = shapes
+        fingerprint = f"{IMPORTED}:{_hash(filter(None, [regions, boxes, photos, ids]), box_format if regions else '')}"
+        contents = Contents(fingerprint, fingerprint, dimension)
+        if regions is not None:
+            contents = Contents(fingerprint, fingerprint, dimension, channels, 0, IMPORTED, most, fingerprint)
+        with open_writer(path, contents, on_progress=on_progress) as writer:
+            report = UpdateReport(damaged=writer.damaged, dropped=drop_missing(writer, dataset), unknown=unknown)
+            missing = [photo for photo in chosen if writer.stamp(photo) is None]
+            for made in track(map(record, missing), "importing", len(missing), on_progress):
+                writer.add(made)
+            writer.flush()
+            report.new, report.kept, report.photos = len(missing), len(chosen) - len(missing), len(writer.ids)
+    for photo in about:
+        if (absent := next((file for file, own in rows.items() if photo not in own), None)) is not None:
+            report.skipped.append(PhotoError(photo, f"not in {absent}"))
+    return report
+
+
+def _vectors(table: FeatureTable, block: int) -> Callable[[int], Floats]:
+    """Return a function that reads one vector. It keeps a block of rows, because it is called in their order."""
+    begin, rows = 0, np.zeros((0, table.dimension), np.float32)
+
+    def vector(row: int) -> Floats:
+        nonlocal begin, rows
+        if not begin <= row < begin + len(rows):
+            begin = row // block * block
+            rows = table.rows(begin, min(begin + block, len(table.names)))
+        found: Floats = rows[row - begin]
+        return found
+
+    return vector
+
+
+def _to_photo(
+    path: Path, photo: str, found: PhotoArrays, size: tuple[int, int], box_format: BoxFormat
+) -> tuple[Proposals, Floats]:
+    """Return the boxes of a photo in its pixels, best first, and their vectors in this order."""
+    width, height = size
+    boxes, vectors = found.boxes.copy(), found.features
+    if not np.isfinite(boxes).all() or not (np.abs(vectors) <= _LARGEST).all():
+        raise DatasetError(f"{path}: photo {photo} has a number that is not finite, or too large for float16")
+    if box_format == "xywh":
+        boxes[:, 2:] += boxes[:, :2]
+    of = np.ones(2) if len(boxes) and boxes.max() <= 1 else np.array(found.size or (width, height))
+    boxes *= np.tile(np.array([width, height]) / of, 2)
+    outside = max(-boxes.min(initial=0), boxes[:, ::2].max(initial=0) - width, boxes[:, 1::2].max(initial=0) - height)
+    if outside > _TOLERANCE:
+        raise DatasetError(
+            f"{path}: photo {photo}: boxes leave the photo of {width} × {height} by {outside:.0f} pixels; if they are "
+            f"those of another size of it, the file must have {WIDTHS[0]} and {HEIGHTS[0]}; or try --box-format xywh"
+        )
+    boxes = geometry.clip(boxes, width, height)
+    scores = np.linspace(1, 0, len(boxes) + 1)[:-1] if found.scores is None else found.scores
+    order = np.argsort(-scores, kind="stable")
+    order = order[geometry.area(boxes[order]) > 0]
+    order = order[np.sort(np.unique(boxes[order], axis=0, return_index=True)[1])]
+    if not len(order):
+        raise DatasetError(f"{path}: photo {photo} has no box with an area")
+    return Proposals(boxes[order], scores[order]), vectors[order]
+
+
+def _hash(paths: Iterable[Path], box_format: str) -> str:
+    digest = hashlib.sha256(box_format.encode())
+    for path in paths:
+        files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+        for file in files:
+            digest.update(bytes.fromhex(hash_file(file)))
+    return digest.hexdigest()[:16]

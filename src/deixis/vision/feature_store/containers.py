@@ -1,0 +1,271 @@
+"""Read arrays from feature files of other programs: npy, npz, HDF5, MATLAB and safetensors.
+
+To add a container, write one function and add a line to `READERS`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import subprocess
+import sys
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tokenize import TokenError
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+
+from deixis.errors import DatasetError
+from deixis.storage.archives import MAX_RATIO
+
+ID_NAMES = ("ids", "names", "files", "filenames", "file_names", "images", "image_ids", "photo_ids", "id")
+"""Accepted names of the list of photo names."""
+
+SAFE_BYTES = 2**30
+"""Archives up to this unpacked size are not checked for zip bombs."""
+
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+_MATLAB_HEADER = 512
+"""Size of the header of a MATLAB file of version 7.3, before the HDF5 part."""
+
+# SyntaxError and TokenError: numpy, for a damaged array header.
+_DAMAGE = (OSError, ValueError, TypeError, LookupError, EOFError, RuntimeError, ArithmeticError, MemoryError,
+           SyntaxError, TokenError, zipfile.BadZipFile, zlib.error, SafetensorError)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Content of a file: numeric arrays by name, in memory or on disk, and lists of strings by name.
+
+    Arrays of an HDF5 group and cells of a MATLAB array are called ``GROUP/NAME`` and ``NAME/NUMBER``. `transposed`
+    marks column-major files, whose axes are reversed.
+    """
+
+    path: Path
+    numbers: Mapping[str, Any]
+    words: Mapping[str, list[str]] = field(default_factory=dict)
+    transposed: bool = False
+    ids: list[str] | None = None
+    """Photo names that the user gave."""
+
+    @property
+    def top_level(self) -> dict[str, Any]:
+        return {name: array for name, array in self.numbers.items() if "/" not in name}
+
+    @property
+    def groups(self) -> dict[str, dict[str, Any]]:
+        groups: dict[str, dict[str, Any]] = {}
+        for name, array in self.numbers.items():
+            first, slash, last = name.rpartition("/")
+            if slash:
+                groups.setdefault(first, {})[last] = array
+        return groups
+
+    @property
+    def names(self) -> list[str]:
+        """The photo names: those that the user gave, or a list of strings or integers in the file."""
+        if self.ids is not None:
+            return self.ids
+        for name in ID_NAMES:
+            for key, words in self.words.items():
+                if key.lower() == name:
+                    return words
+            for key, numbers in self.numbers.items():
+                if key.lower() == name and math.prod(numbers.shape) == max(numbers.shape, default=0):
+                    return [str(int(number)) for number in np.ravel(numbers[:])]
+        if len(self.words) == 1:
+            return next(iter(self.words.values()))
+        raise DatasetError(f"{self.path}: does not name the photo of each row; use --ids FILE with one name per line")
+
+    def listing(self) -> str:
+        return list_shapes(self.numbers) or "no numbers"
+
+
+def list_shapes(arrays: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {'×'.join(map(str, array.shape))}" for name, array in arrays.items())
+
+
+def find_array(arrays: Mapping[str, Any], names: Sequence[str]) -> Any | None:
+    """Return the first array with one of these names, in any case."""
+    by_name = {name.lower(): array for name, array in arrays.items()}
+    return next((by_name[name] for name in names if name in by_name), None)
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn errors of libraries into a `DatasetError` that names the file."""
+    if not path.is_file():
+        raise DatasetError(f"{path}: no such file")
+    try:
+        yield
+    except _DAMAGE as error:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise DatasetError(f"{path}: cannot be read ({reason})") from error
+
+
+@contextmanager
+def open_arrays(path: Path, ids: list[str] | None = None) -> Iterator[Arrays]:
+    """Open a file of arrays. The format is detected from the first bytes; large arrays are read on access."""
+    with ExitStack() as stack:
+        with readable(path):
+            with path.open("rb") as file:
+                head = file.read(_MATLAB_HEADER + len(_HDF5))
+            read = next((read for matches, read in READERS if matches(head)), None)
+            if read is None:
+                raise DatasetError(f"{path}: unknown format; use npy, npz, h5, mat or safetensors")
+            numbers, words = read(path, stack)
+        transposed = read is _read_hdf5 and head.startswith(b"MATLAB")
+        yield Arrays(path, numbers, words, transposed, ids)
+
+
+Found = tuple[dict[str, Any], dict[str, list[str]]]
+"""Numeric arrays and lists of strings."""
+
+
+def _read_npy(path: Path, stack: ExitStack) -> Found:
+    return _separate({"features": np.load(path, mmap_mode="r", allow_pickle=False)})
+
+
+def _read_npz(path: Path, stack: ExitStack) -> Found:
+    with zipfile.ZipFile(path) as members:
+        unpacked = sum(member.file_size for member in members.infolist())
+    if unpacked > SAFE_BYTES and unpacked > MAX_RATIO * path.stat().st_size:
+        raise DatasetError(f"{path}: refused, it would unpack to {unpacked / 2**20:,.0f} MB")
+    arrays = {}
+    with np.load(path, allow_pickle=False) as archive:
+        for name in archive.files:
+            try:
+                arrays[name] = archive[name]
+            except ValueError:
+                raise DatasetError(f"{path}: {name} contains Python objects; save numeric arrays instead") from None
+    return _separate(arrays)
+
+
+def _read_hdf5(path: Path, stack: ExitStack) -> Found:
+    try:
+        h5py: Any = importlib.import_module("h5py")
+    except ImportError:
+        raise DatasetError(f"{path}: HDF5 requires a package: pip install h5py") from None
+    file = stack.enter_context(h5py.File(path, "r"))
+    numbers: dict[str, Any] = {}
+    words: dict[str, list[str]] = {}
+    items = [(name, item) for name, item in file.items() if isinstance(name, str)]  # bytes if not UTF-8
+    for name, group in items:
+        if isinstance(group, h5py.Group) and not name.startswith("#"):
+            numbers |= {
+                f"{name}/{key}": value
+                for key, value in group.items()
+                if isinstance(key, str) and isinstance(value, h5py.Dataset) and value.dtype.kind in "fiu"
+            }
+    for name, dataset in items:
+        if not isinstance(dataset, h5py.Dataset):
+            continue
+        if h5py.check_string_dtype(dataset.dtype) is not None:
+            words[name] = [word.strip() for word in np.ravel(dataset.asstr()[()]).tolist()]
+        elif h5py.check_ref_dtype(dataset.dtype) is not None:
+            # MATLAB cell arrays: each cell refers to a matrix, or to a text as an array of UTF-16 codes.
+            cells = [file[ref] for ref in np.ravel(dataset[()])]
+            if all(cell.dtype.kind == "f" for cell in cells):
+                numbers |= {f"{name}/{number}": cell for number, cell in enumerate(cells)}
+            else:
+                words[name] = ["".join(map(chr, np.ravel(cell[()]))) for cell in cells]
+        elif dataset.dtype.kind in "fiu":
+            numbers[name] = dataset
+    return numbers, words
+
+
+def _read_matlab(path: Path, stack: ExitStack) -> Found:
+    return _separate(unpack_matlab(path, Path(stack.enter_context(tempfile.TemporaryDirectory()))))
+
+
+def unpack_matlab(path: Path, scratch: Path) -> dict[str, NDArray[Any]]:
+    """Return the numeric and text variables of a file up to version 7.2, memory-mapped from an empty scratch folder.
+
+    In a subprocess, because SciPy crashes on some damaged files.
+    """
+    code = f"import sys; from {__name__} import _save_variables; _save_variables(*sys.argv[1:])"
+    command = [sys.executable, "-c", code, str(path), str(scratch)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - runs this module
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines()[-1:] or ["the reader crashed"]
+        raise DatasetError(f"{path}: cannot be read ({lines[0][:200]})")
+    names = json.loads(done.stdout)
+    return {name: np.load(scratch / f"{n}.npy", mmap_mode="r", allow_pickle=False) for n, name in enumerate(names)}
+
+
+def _save_variables(path: str, scratch: str) -> None:
+    """Write each numeric or text variable to a file and print the names."""
+    from scipy.io import loadmat
+
+    names: list[str] = []
+    for name, value in loadmat(path, simplify_cells=True).items():
+        array = np.asanyarray(value)
+        if array.dtype.kind == "O" and all(isinstance(word, str) for word in array.flat):
+            array = array.astype(str)
+        parts = {name: array}
+        if array.dtype.kind == "O":  # a cell array of matrices
+            parts = {f"{name}/{number}": np.asanyarray(cell) for number, cell in enumerate(array.flat)}
+        for part, numbers in parts.items():
+            if numbers.dtype.kind in "fiuUS" and not name.startswith("__"):
+                np.save(Path(scratch) / f"{len(names)}.npy", numbers, allow_pickle=False)
+                names.append(part)
+    print(json.dumps(names))
+
+
+def _separate(values: Mapping[str, Any]) -> Found:
+    """Separate numeric and string arrays; skip others."""
+    numbers, words = {}, {}
+    for name, value in values.items():
+        array = np.asanyarray(value)
+        if array.dtype.kind in "fiu":
+            numbers[name] = array
+        elif array.dtype.kind in "US":
+            decoded = (word.decode("utf-8") if isinstance(word, bytes) else word for word in array.ravel().tolist())
+            words[name] = [word.strip() for word in decoded]
+    return numbers, words
+
+
+def _read_safetensors(path: Path, stack: ExitStack) -> Found:
+    file: Any = safe_open(path, framework="numpy")
+    words = {}
+    for name, text in (file.metadata() or {}).items():
+        if name in ID_NAMES:
+            ids = json.loads(text)
+            if not isinstance(ids, list) or not all(type(word) in (str, int) for word in ids):
+                raise DatasetError(f"{path}: {name} is not a list of names")
+            words[name] = list(map(str, ids))
+    return {name: _Lazy(file.get_slice(name)) for name in file.keys()}, words  # noqa: SIM118 - not a mapping
+
+
+class _Lazy:
+    """A safetensors slice with the interface of an array."""
+
+    def __init__(self, tensor: Any) -> None:
+        self._tensor = tensor
+        self.shape = tuple(tensor.get_shape())
+        self.ndim = len(self.shape)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._tensor[key]
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+
+READERS: tuple[tuple[Callable[[bytes], bool], Callable[[Path, ExitStack], Found]], ...] = (
+    (lambda head: head.startswith(b"\x93NUMPY"), _read_npy),
+    (lambda head: head.startswith(b"PK"), _read_npz),
+    (lambda head: head.startswith(_HDF5) or head[_MATLAB_HEADER:] == _HDF5, _read_hdf5),
+    (lambda head: head.startswith(b"MATLAB"), _read_matlab),
+    (lambda head: head[8:9] == b"{", _read_safetensors),
+)
+"""The reader of each container, and how its first bytes are recognized."""
