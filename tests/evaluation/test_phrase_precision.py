@@ -15,7 +15,7 @@ from deixis.errors import DeixisError
 from deixis.evaluation.intervals import Interval
 from deixis.evaluation.items import Item, distinct_phrase
 from deixis.evaluation.phrase_localization import LocalizationResult, localization
-from deixis.evaluation.phrase_precision import PhotoRegions, distinct_phrases, phrase_precision, typical_wording
+from deixis.evaluation.phrase_precision import CandidateBoxes, distinct_phrases, phrase_precision, typical_wording
 from deixis.evaluation.predictions import NegativePrediction, Prediction
 from deixis.evaluation.score_matrix import ScoreBlocks
 
@@ -23,7 +23,7 @@ PHRASES = ["A man", "the man", "two men", "a dog", "Man"]
 KINDS = [(), ("people",), ("people", "animals"), ("other",)]
 
 
-def made_up(seed: int, dtype: type = np.float32) -> tuple[np.ndarray, list[Item], PhotoRegions]:
+def made_up(seed: int, dtype: type = np.float32) -> tuple[np.ndarray, list[Item], CandidateBoxes]:
     """A few photos with a few regions each, whose scores are often equal."""
     rng = np.random.default_rng(seed)
     counts = rng.integers(0, 12, size=rng.integers(1, 6))
@@ -33,7 +33,7 @@ def made_up(seed: int, dtype: type = np.float32) -> tuple[np.ndarray, list[Item]
             phrase, kinds = PHRASES[rng.integers(len(PHRASES))], KINDS[rng.integers(len(KINDS))]
             golds = tuple(tuple(box) for box in made_up_boxes(rng, int(rng.integers(1, 3))).tolist())
             items.append(Item(f"p{photo}", place, (0, len(phrase)), phrase, kinds, golds))
-    regions = PhotoRegions.from_boxes({f"p{photo}": made_up_boxes(rng, count) for photo, count in enumerate(counts)})
+    regions = CandidateBoxes.from_boxes({f"p{photo}": made_up_boxes(rng, count) for photo, count in enumerate(counts)})
     shape = len(distinct_phrases(items)), len(regions.boxes)
     scores = np.round(rng.normal(size=shape) * 3) / 4
     return scores.astype(dtype), items, regions
@@ -45,7 +45,7 @@ def made_up_boxes(rng: np.random.Generator, n: int) -> np.ndarray:
 
 
 def as_predictions(
-    scores: np.ndarray, items: list[Item], regions: PhotoRegions
+    scores: np.ndarray, items: list[Item], regions: CandidateBoxes
 ) -> list[Prediction | NegativePrediction]:
     """A record for every mention, and for every phrase in every photo that does not mention it."""
     row = {phrase: place for place, phrase in enumerate(distinct_phrases(items))}
@@ -141,18 +141,18 @@ def dog(photo: str) -> Item:
 
 
 def test_regions_of_photos_without_any_phrase_are_ranked_too() -> None:
-    regions = PhotoRegions.from_boxes({"7": [[0, 0, 10, 10]], "8": [[0, 0, 10, 10]]})
+    regions = CandidateBoxes.from_boxes({"7": [[0, 0, 10, 10]], "8": [[0, 0, 10, 10]]})
     assert phrase_precision([[0.5, 0.9]], [dog("7")], regions).ap == 50.0
 
 
 def test_scores_may_be_integers() -> None:
-    regions = PhotoRegions.from_boxes({"7": [[0, 0, 10, 10], [20, 0, 30, 10]]})
+    regions = CandidateBoxes.from_boxes({"7": [[0, 0, 10, 10], [20, 0, 30, 10]]})
     for dtype in (np.uint8, np.int64):
         assert phrase_precision(np.array([[1, 0]], dtype=dtype), [dog("7")], regions).ap == 100.0
         assert phrase_precision(np.array([[0, 1]], dtype=dtype), [dog("7")], regions).ap == 50.0
 
 
-ONE = PhotoRegions.from_boxes({"7": [[0, 0, 10, 10]]})
+ONE = CandidateBoxes.from_boxes({"7": [[0, 0, 10, 10]]})
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ ONE = PhotoRegions.from_boxes({"7": [[0, 0, 10, 10]]})
         (lambda: phrase_precision([[0.5, 1]], [dog("7")], ONE), "1 × 2"),
         (lambda: phrase_precision([[np.nan]], [dog("7")], ONE), "row 0, column 0.*nan"),
         (lambda: phrase_precision([[1.0]], [dog("7")], ONE, protocol="best"), "protocol 'best'"),
-        (lambda: PhotoRegions(("7",), np.zeros((2, 4)), np.array([1])), "counts"),
+        (lambda: CandidateBoxes(("7",), np.zeros((2, 4)), np.array([1])), "counts"),
     ],
 )
 def test_invalid_arguments_are_errors(score: Callable[[], object], message: str) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from deixis.data.records import Caption, Mention, Photo
 from deixis.errors import DeixisError
 from deixis.evaluation import phrase_presence
-from deixis.evaluation.phrase_precision import PhotoRegions
+from deixis.evaluation.phrase_precision import CandidateBoxes
 from deixis.evaluation.phrase_presence import best_region_scores, mentioned_in_photos, score_presence
 
 
@@ -109,7 +109,7 @@ def test_scores_lie_in_their_intervals() -> None:
 @settings(max_examples=50)
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=5).filter(any), st.sampled_from([np.float32, np.int64]))
 def test_a_photo_has_the_score_of_its_best_region(counts: list[int], dtype: type) -> None:
-    regions = PhotoRegions.from_boxes({str(photo): np.zeros((count, 4)) for photo, count in enumerate(counts)})
+    regions = CandidateBoxes.from_boxes({str(photo): np.zeros((count, 4)) for photo, count in enumerate(counts)})
     scores = np.random.default_rng(0).integers(-9, 9, size=(3, sum(counts))).astype(dtype)
     best = best_region_scores(scores, regions)
     begin = 0
@@ -127,7 +127,7 @@ def test_a_phrase_is_mentioned_by_any_related_caption_with_or_without_a_box() ->
     assert mentioned.tolist() == [[True, False], [True, False], [False, False]]
 
 
-ONE = PhotoRegions.from_boxes({"7": [[0, 0, 10, 10]]})
+ONE = CandidateBoxes.from_boxes({"7": [[0, 0, 10, 10]]})
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from deixis.data.dataset import Dataset
 from deixis.evaluation.items import Protocol, localization_items
-from deixis.evaluation.phrase_precision import PhotoRegions, distinct_phrases, phrase_precision, typical_wording
+from deixis.evaluation.phrase_precision import CandidateBoxes, distinct_phrases, phrase_precision, typical_wording
 from deixis.evaluation.phrase_presence import score_presence
 from deixis.language.vocabulary import Vocabulary
 from deixis.models import evaluation
@@ -60,7 +60,7 @@ def test_a_search_in_all_photos_equals_scores_of_single_pairs(
             for number, vector in enumerate(features.proposal_vectors(photo_id)):
                 visual = cca.model.prepare_visual(vector[None])
                 scores[row, 3 * place + number] = cca.compare(visual, cca.encode_phrases([phrase]))[0, 0]
-    regions = PhotoRegions.from_boxes(dict.fromkeys(ids, QUARTERS[:3]))
+    regions = CandidateBoxes.from_boxes(dict.fromkeys(ids, QUARTERS[:3]))
     precision = phrase_precision(scores, items, regions, protocol=protocol)
     mentioned = np.zeros((len(scores), len(ids)), dtype=bool)
     for row, places in enumerate(distinct_phrases(items).values()):
@@ -108,5 +108,5 @@ def test_a_grounder_searches_phrases_in_all_photos_too(
     found, _ = search_phrases(GrounderPipeline(model, cca.provenance), features, items)
     photos = [read_regions(features.store, photo_id, 3) for photo_id in dev.ids]
     scores = model.scores(model.prepare_visual(photos), model.prepare_text(typical_wording(items))).T
-    regions = PhotoRegions.from_boxes(dict.fromkeys(dev.ids, QUARTERS[:3]))
+    regions = CandidateBoxes.from_boxes(dict.fromkeys(dev.ids, QUARTERS[:3]))
     assert found.ap == pytest.approx(phrase_precision(scores, items, regions).ap)

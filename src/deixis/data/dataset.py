@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deixis.arrays import expand_runs
+from deixis.arrays import IntArray, expand_runs
 from deixis.data.readers.names import NameIndex, photo_stem
 from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
 from deixis.data.tables import (
@@ -41,13 +40,11 @@ FEATURES = "features"
 
 _BLOCK = 512
 
-Rows = npt.NDArray[np.int64]
-
 
 class Photos(Sequence[Photo]):
     """A sequence of photos of a data set. Each photo is read from disk on access."""
 
-    def __init__(self, dataset: Dataset, rows: Rows) -> None:
+    def __init__(self, dataset: Dataset, rows: IntArray) -> None:
         self._dataset = dataset
         self.rows = rows
 
@@ -73,7 +70,7 @@ class Photos(Sequence[Photo]):
         ids: list[str] = self._dataset.tables["photos"]["id"].take(pa.array(self.rows)).to_pylist()
         return ids
 
-    def sentence_rows(self) -> tuple[Rows, Rows]:
+    def sentence_rows(self) -> tuple[IntArray, IntArray]:
         """Return the row of each sentence in the captions table, and the position of its photo in this sequence.
 
         The order is that of ``[caption for photo in photos for caption in photo.sentences]``.
@@ -181,7 +178,7 @@ class Dataset:
         return {photo_id: row for row, photo_id in enumerate(self.tables["photos"]["id"].to_pylist())}
 
     @cached_property
-    def _begins(self) -> dict[str, Rows]:
+    def _begins(self) -> dict[str, IntArray]:
         """First row of each photo (in mentions: of each caption) in each table, and the end."""
         parents = {"captions": "photos", "chains": "photos", "boxes": "photos", "mentions": "captions"}
         return {
@@ -192,7 +189,7 @@ class Dataset:
             for name, parent in parents.items()
         }
 
-    def _read(self, rows: Rows) -> Iterator[Photo]:
+    def _read(self, rows: IntArray) -> Iterator[Photo]:
         """Build the photos of some rows. Each run of consecutive rows is read at once."""
         breaks = np.flatnonzero(np.diff(rows) != 1) + 1
         for begin, end in pairwise([0, *breaks.tolist(), len(rows)]):

@@ -41,7 +41,7 @@ _Group = tuple[IntArray, Mapping[str, Statistic]]  # mentions, and their scores 
 
 
 @dataclass(frozen=True)
-class PhotoRegions:
+class CandidateBoxes:
     """The candidate boxes of all photos."""
 
     photos: tuple[str, ...]  # photo ids
@@ -56,7 +56,7 @@ class PhotoRegions:
             )
 
     @classmethod
-    def from_boxes(cls, boxes: dict[str, npt.ArrayLike]) -> PhotoRegions:
+    def from_boxes(cls, boxes: dict[str, npt.ArrayLike]) -> CandidateBoxes:
         """Build from the boxes by photo id; a photo may have none."""
         arrays = [np.asarray(each, dtype=np.float64).reshape(-1, 4) for each in boxes.values()]
         counts = np.array([len(each) for each in arrays], dtype=np.intp)
@@ -100,7 +100,7 @@ def typical_wording(items: Sequence[Item]) -> list[str]:
 class MentionCandidates:
     """The candidate regions of each mention (those of its photo), and which of them are correct."""
 
-    regions: PhotoRegions  # the regions of all photos
+    regions: CandidateBoxes  # the regions of all photos
     photo_of_mention: IntArray  # (mentions,) photo index
     # (n,) index of the region, index of the mention, and whether the region is correct for it
     region: IntArray
@@ -109,7 +109,7 @@ class MentionCandidates:
     starts: IntArray  # (mentions,) first candidate of each mention
 
     @classmethod
-    def from_items(cls, items: Sequence[Item], regions: PhotoRegions, protocol: Protocol) -> MentionCandidates:
+    def from_items(cls, items: Sequence[Item], regions: CandidateBoxes, protocol: Protocol) -> MentionCandidates:
         """Compare the regions of the photo of each item with its gold boxes."""
         photo = regions.photo_indices(items)
         sizes = regions.counts[photo]
@@ -213,7 +213,7 @@ class PhrasePrecision(PlainResult):
 def phrase_precision(
     scores: Scores,
     items: Sequence[Item],
-    regions: PhotoRegions,
+    regions: CandidateBoxes,
     *,
     protocol: Protocol = "union",
     ap_rule: ApRule = "area",
@@ -276,7 +276,7 @@ def phrase_precision(
 
 
 def average_precisions(
-    scores: Scores, items: Sequence[Item], regions: PhotoRegions, *, protocol: Protocol = "union"
+    scores: Scores, items: Sequence[Item], regions: CandidateBoxes, *, protocol: Protocol = "union"
 ) -> dict[str, dict[str, float]]:
     """Compute `ap` and `ap_nms`, in percent, of every distinct phrase over the regions of all photos.
 
@@ -347,7 +347,9 @@ def _group_precisions(
     return found
 
 
-def _check_scores(scores: Scores, groups: Mapping[str, IntArray], regions: PhotoRegions, protocol: str) -> ScoreBlocks:
+def _check_scores(
+    scores: Scores, groups: Mapping[str, IntArray], regions: CandidateBoxes, protocol: str
+) -> ScoreBlocks:
     check_protocol(protocol)
     if not groups:
         raise DeixisError("no phrases to localize: no mention has a chain with a box")

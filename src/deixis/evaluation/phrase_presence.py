@@ -26,7 +26,7 @@ from deixis.evaluation.intervals import (
     values_of,
 )
 from deixis.evaluation.items import distinct_phrase
-from deixis.evaluation.phrase_precision import PhotoRegions
+from deixis.evaluation.phrase_precision import CandidateBoxes
 from deixis.evaluation.score_matrix import Scores, as_blocks, as_comparable, check_finite, iterate_blocks
 
 TIES = "of equal scores the wrong photo goes first for average precision, and is half below for the ROC areas"
@@ -54,7 +54,7 @@ class PresenceResult(PlainResult):
     ties: str = TIES
 
 
-def best_region_scores(scores: Scores, regions: PhotoRegions) -> FloatArray:
+def best_region_scores(scores: Scores, regions: CandidateBoxes) -> FloatArray:
     """Return (phrases, photos) the score of the best region of each photo, −inf for a photo without regions."""
     blocks = as_blocks(scores)
     if blocks.shape[1] != len(regions.boxes):

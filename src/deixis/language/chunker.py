@@ -12,7 +12,8 @@ from functools import cache
 
 import numpy as np
 
-from deixis.language.sequence_model import MODELS, FeatureRows, Rows, SequenceModel, Template, WordFacts, fact
+from deixis.arrays import IntArray
+from deixis.language.sequence_model import MODELS, FeatureRows, SequenceModel, Template, WordFacts, fact
 from deixis.language.tagger import Tagger
 
 Span = tuple[int, int]
@@ -59,7 +60,7 @@ class ChunkFeatures:
         self._tag_facts = {tag: fact("tag", tag) for tag in tagger.model.labels}
         self._rows = FeatureRows(CHUNK_TEMPLATES, bits)
 
-    def __call__(self, tokens: Sequence[str], tags: Sequence[str] | None = None) -> Rows:
+    def __call__(self, tokens: Sequence[str], tags: Sequence[str] | None = None) -> IntArray:
         """Rows of the weight table, (tokens, templates). `tags` are those of the tagger if already known."""
         tags = self._tagger.tag(tokens) if tags is None else tags
         facts = np.array([self._tag_facts[tag] for tag in tags], dtype=np.uint64)

@@ -19,10 +19,10 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
+from deixis.arrays import IntArray
 from deixis.storage.artifacts import Artifact, Storable
 
 Facts = npt.NDArray[np.uint64]
-Rows = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.int32]
 
 Template = tuple[tuple[int, int], ...]
@@ -103,7 +103,7 @@ class FeatureRows:
         self._offsets = np.array([templates[number][part][0] for number, part in parts])
         self._columns = np.array([templates[number][part][1] for number, part in parts])
 
-    def __call__(self, facts: Facts) -> Rows:
+    def __call__(self, facts: Facts) -> IntArray:
         """Return rows of the weight table, (tokens, templates), with the templates in an internal order."""
         count, width = facts.shape
         padded = np.full((count + 2 * _REACH, width), EDGE, dtype=np.uint64)
@@ -115,7 +115,7 @@ class FeatureRows:
         hashed = products[:, :ones]
         hashed[:, :twos] += products[:, ones : ones + twos]
         hashed[:, :threes] += products[:, ones + twos :]
-        rows: Rows = (hashed >> self._shift).astype(np.int64)
+        rows: IntArray = (hashed >> self._shift).astype(np.int64)
         return rows
 
 
@@ -183,7 +183,7 @@ class SequenceModel(Storable):
     def _margin(self) -> float:
         return margin_for(self.transitions)
 
-    def decode(self, rows: Rows) -> list[str]:
+    def decode(self, rows: IntArray) -> list[str]:
         """Return the best labels of the tokens with these feature rows."""
         scores = self.weights[rows].sum(axis=1, dtype=np.int32)
         return [self.labels[number] for number in best_path(scores, self._steps, self._margin)]

@@ -20,11 +20,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from deixis.arrays import Floats
+from deixis.arrays import Floats, IntArray
 from deixis.errors import DeixisError
 from deixis.storage.artifacts import CONFIG, Artifact, Storable, damaged
-
-Rows = NDArray[np.int64]
 
 SHIPPED = "shipped"
 """Name of the word vectors that come with deixis, for `named_vectors` and the setting `word_vectors`."""
@@ -114,7 +112,7 @@ class WordVectors(Storable):
         """Whether a word has a vector, as written or in lower case."""
         return word in self._row_of or word.lower() in self._row_of
 
-    def rows_of(self, words: Iterable[str]) -> Rows:
+    def rows_of(self, words: Iterable[str]) -> IntArray:
         """Return the row of each word in the matrix, −1 for unknown words."""
         return np.fromiter(map(self.row_of, words), dtype=np.int64)
 

@@ -28,7 +28,7 @@ from deixis.evaluation.intervals import (
 from deixis.evaluation.items import Item, Protocol, localization_items, regions_of, sentences_of
 from deixis.evaluation.phrase_localization import compare_localization, localization
 from deixis.evaluation.phrase_precision import (
-    PhotoRegions,
+    CandidateBoxes,
     PhrasePrecision,
     distinct_phrases,
     phrase_precision,
@@ -430,10 +430,10 @@ def _predictions(
 
 def phrase_scores(
     pipeline: RegionPipeline, features: PhotoFeatures, items: Sequence[Item], on_progress: OnProgress = no_progress
-) -> tuple[PhotoRegions, ScoreBlocks]:
+) -> tuple[CandidateBoxes, ScoreBlocks]:
     """The regions of all photos, and the scores of every distinct phrase (rows) for them, block by block."""
     ids = features.photos.ids
-    regions = PhotoRegions.from_boxes({photo_id: features.proposals(photo_id) for photo_id in ids})
+    regions = CandidateBoxes.from_boxes({photo_id: features.proposals(photo_id) for photo_id in ids})
     tracked = track(ids, "reading regions", len(ids), on_progress)
     visual = np.concatenate([pipeline.proposal_vectors(features, photo_id) for photo_id in tracked])
     text = pipeline.encode_phrases(typical_wording(items))

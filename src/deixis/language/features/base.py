@@ -10,9 +10,9 @@ from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
-from deixis.arrays import Floats, to_unit_length
+from deixis.arrays import Floats, IntArray, to_unit_length
 from deixis.errors import DeixisError
-from deixis.language.vectors import Rows, WordVectors
+from deixis.language.vectors import WordVectors
 from deixis.storage.artifacts import Artifact, Storable
 from deixis.tokens import words
 
@@ -102,7 +102,7 @@ def fitted(attribute: T | None, estimator: object) -> T:
     return attribute
 
 
-def token_counts(sentences: Sequence[Text], vectors: WordVectors) -> tuple[Rows, Rows]:
+def token_counts(sentences: Sequence[Text], vectors: WordVectors) -> tuple[IntArray, IntArray]:
     """Return the distinct rows of the known words in the sentences, and the count of each."""
     counts = np.zeros(vectors.row_count, dtype=np.int64)
     for sentence in sentences:
@@ -124,8 +124,8 @@ class WordMeans:
         The known words of each sentence, as indices in `rows`.
     """
 
-    rows: Rows
-    words: list[Rows]
+    rows: IntArray
+    words: list[IntArray]
 
     @classmethod
     def of(cls, sentences: Sequence[Text], vectors: WordVectors) -> WordMeans:

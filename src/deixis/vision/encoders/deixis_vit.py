@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from deixis.runtime.attention import attention
-from deixis.vision.encoders.torch_network import EncoderNetwork
+from deixis.vision.encoders.torch_network import EncoderNetwork, drop_path
 
 
 @dataclass(frozen=True)
@@ -105,19 +105,12 @@ class Block(nn.Module):
         self.scale_2 = nn.Parameter(torch.ones(width))
 
     def forward(self, tokens: Tensor) -> Tensor:
-        tokens = tokens + self._kept(tokens) * self.scale_1 * self._attention(self.norm_1(tokens))
-        inner = functional.gelu(self.wider(self.norm_2(tokens)))
-        outer: Tensor = self.narrower(inner)
-        return tokens + self._kept(tokens) * self.scale_2 * outer
+        attended = self.scale_1 * self._attention(self.norm_1(tokens))
+        tokens = tokens + drop_path(attended, self.drop_path, self.training)
+        inner = self.scale_2 * self.narrower(functional.gelu(self.wider(self.norm_2(tokens))))
+        return tokens + drop_path(inner, self.drop_path, self.training)
 
     def _attention(self, tokens: Tensor) -> Tensor:
         query, key, value = self.query_key_value(tokens).split(self.width, dim=2)
         attended: Tensor = self.attended(attention(query, key, value, self.heads))
         return attended
-
-    def _kept(self, tokens: Tensor) -> Tensor | float:
-        """Return the drop path factor: 0 for photos that skip the block, else 1 / (1 - rate)."""
-        if not self.training or self.drop_path == 0:
-            return 1.0
-        keep = 1 - self.drop_path
-        return (torch.rand(len(tokens), 1, 1, device=tokens.device) < keep).to(tokens.dtype) / keep

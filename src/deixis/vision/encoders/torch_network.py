@@ -87,6 +87,14 @@ class EncoderNetwork(nn.Module, ABC):
         return [Function("encode", {"pixels": pixels}, {"cells": cells, "whole": whole}, sizes)]
 
 
+def drop_path(change: Tensor, rate: float, training: bool) -> Tensor:
+    """Return the change of a block, left out for some photos during training."""
+    if not training or rate == 0:
+        return change
+    kept = torch.rand(len(change), *([1] * (change.dim() - 1)), device=change.device) < 1 - rate
+    return change * kept.to(change.dtype) / (1 - rate)
+
+
 class TorchNetwork:
     """A torch module as a `Network`, without gradients.
 

@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import save
 
 from deixis import __version__
+from deixis.arrays import Floats
 from deixis.errors import DeixisError
 from deixis.storage.atomic import new_file
 from deixis.storage.checksums import CheckedFile, FileChecks, seal, unseal
@@ -35,7 +36,6 @@ VERSION = 2
 IMPORTED = "imported"
 """Name of the region proposals of a store whose regions were imported; it has no feature maps."""
 
-Floats = NDArray[np.float32]
 Record = TypeVar("Record", "Contents", "Shard")
 
 SHARD_FILE = re.compile(r"[0-9]{6,9}-[0-9a-f]{2,64}\.safetensors")

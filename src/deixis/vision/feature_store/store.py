@@ -15,6 +15,7 @@ import numpy.typing as npt
 from numpy.typing import NDArray
 
 from deixis import geometry
+from deixis.arrays import Floats
 from deixis.errors import DeixisError
 from deixis.storage.atomic import exclusive_lock, explain_os_errors, make_parents
 from deixis.storage.progress import OnProgress, no_progress
@@ -26,7 +27,6 @@ from deixis.vision.feature_store.files import (
     Contents,
     FeatureRecord,
     FileStamp,
-    Floats,
     ShardReader,
     StoreManifest,
     check_contents,
