@@ -200,7 +200,6 @@ def test_captioners_are_trained_and_scored_row_by_row(data: Path, command: Comma
         (("m-rnn-9", "--data", "data", "--set", "recurrent_cell=lstm"), "recurrent_cell defines the row m-rnn"),
         (("two-branch-2", "--data", "data", "--set", "loss=softmax"), "loss defines the row linear-one-way"),
         (("entities-3", "--data", "data", "--set", "seed=3"), "--set seed=3: a table sets it itself"),
-        (("two-branch-2", "--data", "data", "--set", "select_on=first-half"), "a table sets it itself"),
         (("two-branch-1", "--data", "data", "--rows", "constraints", "--set", "epochs=2"), "epochs=2"),
         (("entities-4", "--data", "data", "--inputs", "both"), "--inputs both: table entities-4"),
         (

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from deixis.data.dataset import Photos
 from deixis.evaluation.retrieval import recall_at_k
 from deixis.language.features.captions import recipe_of
 from deixis.models.base import Embedder
@@ -22,7 +23,7 @@ from deixis.models.provenance import Provenance
 from deixis.models.registry import ModelSpec
 from deixis.models.training.data import PhotoDataSettings
 from deixis.models.training.distributed import seeded
-from deixis.models.training.objective import DevScores, LossValue, Stage
+from deixis.models.training.objective import DevScores, LossValue, Stage, Validation
 from deixis.models.training.runner import Run, TrainingData, encoder_of
 from deixis.models.training.settings import TrainSettings
 from deixis.storage.artifacts import Artifact, Storable
@@ -96,12 +97,11 @@ class ToyData(TrainingData):
 
 
 def prepare_data(run: Run) -> ToyData:
-    train, dev = run.read_photos(run.settings[PhotoDataSettings].feature_source)
+    train = run.read_training_photos(run.settings[PhotoDataSettings].feature_source)
     found = sentence_vectors(run.dataset, train.photos, recipe_of("tfidf", None), train=run.train_split)
     count = len(found.rows)
     return ToyData(
         train,
-        dev,
         sentences=count,
         texts=f"{count} sentences",
         visual=torch.from_numpy(train.vectors()),
@@ -140,12 +140,13 @@ def objective(run: Run, pipeline: ToyPipeline, data: ToyData) -> Stage:
     return Stage(pipeline.model.network, Shuffled(len(data.text), run.training.batch_size), loss)
 
 
-def evaluate(run: Run, pipeline: ToyPipeline, data: ToyData) -> DevScores:
-    assert data.dev is not None
-    rows, owner = data.dev.photos.sentence_rows()
+def validation(run: Run, data: ToyData, photos: Photos) -> Validation:
+    dev = run.read_photos(photos, run.settings[PhotoDataSettings].feature_source)
+    rows, owner = dev.photos.sentence_rows()
     texts = run.dataset.tables["captions"]["text"].take(rows).to_pylist()
-    scores = recall_at_k(pipeline.retrieval_scores(data.dev, texts), owner).scores
-    return DevScores("i2t_r1", scores)
+    return Validation(
+        dev, lambda pipeline: DevScores("i2t_r1", recall_at_k(pipeline.retrieval_scores(dev, texts), owner).scores)
+    )
 
 
 SPEC = ModelSpec(
@@ -155,6 +156,6 @@ SPEC = ModelSpec(
     prepare_data=prepare_data,
     build=build,
     objective=objective,
-    evaluate=evaluate,
+    validation=validation,
     load=ToyPipeline.from_artifact,
 )

@@ -421,7 +421,7 @@ def test_region_retrieval_and_localization_use_the_same_models(hm_lstm: TableRun
     found = hm_lstm.run(table)
     assert set(found.ours) == {"hm-lstm", "root-only", "points-hm-lstm", "points-root-only"}
     assert all(len(result.by_seed("r1")) == 2 for result in found.ours.values())
-    assert len(list((quarters.path / "experiments" / "models").iterdir())) == 4  # two variants, two seeds
+    assert len(list((quarters.path / "experiments" / "models").iterdir())) == 8  # two variants, two seeds, two halves
     assert found.ours["points-hm-lstm"].score("upper_bound") == 100
     assert {(each.claim.better, each.claim.score) for each in found.claims} == {
         ("hm-lstm", "r1"), ("hm-lstm", "r10"), ("points-hm-lstm", "r1")

@@ -24,8 +24,9 @@ from deixis.errors import DeixisError, missing_package
 from deixis.models.training.settings import Settings, read_presets
 
 if TYPE_CHECKING:
+    from deixis.data.dataset import Photos
     from deixis.models.pipeline import Pipeline
-    from deixis.models.training.objective import DevScores, Stage
+    from deixis.models.training.objective import Stage, Validation
     from deixis.models.training.runner import Run, TrainingData, TrainResult
     from deixis.storage.artifacts import Artifact
 
@@ -46,8 +47,8 @@ _BUILT_IN = {
 class ModelSpec:
     """Everything that training, evaluation and loading need to know of a model.
 
-    The functions of a specification are called in this order: `prepare_data`, `build`, `objective` and, after each
-    epoch or once at the end, `evaluate`. `lazy` names a function without importing its module.
+    The functions of a specification are called in this order: `prepare_data`, `validation`, `build` and `objective`.
+    `lazy` names a function without importing its module.
 
     Attributes
     ----------
@@ -59,14 +60,15 @@ class ModelSpec:
         The default settings: frozen dataclasses of data (a `DataSettings`), model and, unless the model has a closed
         form, training (a `TrainSettings`). Their fields form one flat namespace.
     prepare_data
-        Reads features and sentences of the training and validation splits.
+        Reads features and sentences of the training split.
     build
         Makes the `Pipeline` of the untrained model, or of the fitted one where it has a closed form.
     objective
         Gives the network, sampler and loss to train it with; several stages, made one after the other, where the
         model is trained in stages; None where it has a closed form.
-    evaluate
-        Measures the model on the validation split; called only if the data has one.
+    validation
+        Reads features and sentences of validation photos, and returns them with the function that scores the pipeline
+        on them, after each epoch or once at the end; None if they lack what is scored.
     load
         Opens the artifact of a saved model, whose kind is `name`, as a `Pipeline`.
     presets
@@ -75,8 +77,8 @@ class ModelSpec:
         Raises `DeixisError` for settings that do not fit together, before anything is read.
     finish
         Writes additional files into the run directory at the end of a run.
-    single_choice
-        Whether `finish` changes the chosen model, so that one run cannot serve two choices.
+    selectable_epochs
+        Whether the weights of any epoch make a complete model; not if stages or `finish` continue from the best epoch.
     internal_scores
         Names of scores that only choose the best epoch and are not reported.
     evaluation_task
@@ -92,12 +94,12 @@ class ModelSpec:
     prepare_data: Callable[[Run], TrainingData]
     build: Callable[[Run, Any], Pipeline]
     objective: Callable[[Run, Any, Any], Stage | Iterator[Stage] | None]
-    evaluate: Callable[[Run, Any, Any], DevScores | None]
+    validation: Callable[[Run, Any, Photos], Validation | None]
     load: Callable[[Artifact], Pipeline]
     presets: Path | None = None
     check: Callable[[Settings], None] | None = None
     finish: Callable[[Run, Any, Any], None] | None = None
-    single_choice: bool = False
+    selectable_epochs: bool = True
     internal_scores: tuple[str, ...] = ()
     evaluation_task: str = ""
     next_command: Callable[[TrainResult], str] | None = None

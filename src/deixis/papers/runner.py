@@ -25,13 +25,12 @@ from deixis.models.consensus.consensus import Candidates, Similarity, best_first
 from deixis.models.consensus.reranking import Neighbours, RerankConfig, neighbour_vectors
 from deixis.models.evaluation import EvaluationData, phrase_scores
 from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence
-from deixis.models.training.data import HALVES
-from deixis.models.training.run_record import describe_data
-from deixis.models.training.runner import DEV_SPLITS
+from deixis.models.training.data import validation_split
+from deixis.models.training.run_record import photo_hash
 from deixis.papers.datasets import count_batches, count_chains, count_pairs, describe_recurrent_layer, identify_dataset
 from deixis.papers.results import Captions, Likelihoods, ModelScores, RowResult, cross_halves, score_caption_texts
 from deixis.papers.tables import CaptionOptions, Claim, Recipe, Row, Table, Training, Weights, find_table
-from deixis.papers.training import MissingScoresError, TableModels
+from deixis.papers.training import HALVES, MissingScoresError, TableModels
 from deixis.storage.progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
@@ -140,7 +139,7 @@ class TableRunner:
             {key: result for key, result in ours.items() if _has_scores(table, result)},
             tuple(_check_claims(table, ours)),
             self.split if scored else "",
-            describe_data(self.dataset, self.split).splits[self.split] if scored else "",
+            photo_hash(self.dataset.split(self.split)) if scored else "",
             max(len(models) for models in done.values()) if scored else 0,
             scored and self.split == self.dev_split,
             _distinct_values(scores.about for scores in all_scores),
@@ -154,7 +153,7 @@ class TableRunner:
     @property
     def dev_split(self) -> str | None:
         """The split that chooses epochs and settings."""
-        return next((name for name in DEV_SPLITS if name in self.dataset.manifest.splits), None)
+        return validation_split(self.dataset)
 
     def units(self, table: Table) -> Iterator[ScoringUnit]:
         """Yield what has to be computed for a table, each thing once: units are independent of each other.
@@ -231,7 +230,7 @@ class TableRunner:
         """Return everything that determines the scores."""
         about: dict[str, Any] = {"task": recipe.task, "data": self.dataset.manifest.hash}
         if not recipe.counts_only:
-            about["split"] = describe_data(self.dataset, self.split).splits[self.split]
+            about["split"] = photo_hash(self.dataset.split(self.split))
         if recipe.model:
             about["select_on"] = self.models.select_on
             about["model"] = self.models.about(recipe.model, seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from deixis import __version__
 from deixis.errors import DeixisError
-from deixis.models.training.data import HALVES
+from deixis.models.training.data import validation_split
 from deixis.models.training.settings import TrainSettings
 from deixis.papers.results import ModelScores
 from deixis.papers.tables import Table, Training
@@ -19,8 +20,9 @@ from deixis.storage.atomic import new_directory, new_file
 from deixis.storage.progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
-    from deixis.data.dataset import Dataset
+    from deixis.data.dataset import Dataset, Photos
     from deixis.models.pipeline import Pipeline
+    from deixis.models.training.checkpoints import EpochScores
     from deixis.models.training.settings import Settings
 
 
@@ -82,6 +84,9 @@ _WITHOUT_EFFECT = frozenset(["device", "threads", "log_every", "save_every", "au
 
 DONE = "done"
 
+HALVES = ("first-half", "second-half")
+"""The halves of the validation split: every other photo, from the first or the second."""
+
 
 @dataclass(frozen=True)
 class TableModels:
@@ -90,7 +95,7 @@ class TableModels:
     dataset: Dataset
     runs: ExperimentFolder
     changes: tuple[str, ...] = ()
-    select_on: str = "all"  # photos of the validation split that choose the best epoch of a network
+    select_on: str = "all"  # photos of the validation split that choose the best epoch of a network: all or a half
     on_progress: OnProgress = no_progress
 
     @property
@@ -102,16 +107,23 @@ class TableModels:
 
     def settings(self, training: Training, seed: int) -> Settings:
         last = [*self.changes, f"seed={seed}"]
-        if training.repeated:
-            last.append(f"select_on={'halves' if self._shares_run(training) else self.select_on}")
         before, after = (_changes_for(training, changes) for changes in (DEFAULT_CHANGES, last))
         return _settings(training, [*before, *training.changes, *after])
 
     def _shares_run(self, training: Training) -> bool:
-        """Whether one run trains the models of both halves of the validation split."""
+        """Whether both halves of the validation split select among the epochs of one run."""
         from deixis.models.registry import get_spec
 
-        return training.repeated and self.select_on in HALVES and not get_spec(training.model).single_choice
+        return training.repeated and self.select_on in HALVES and get_spec(training.model).selectable_epochs
+
+    def _validation(self, training: Training) -> dict[str, Photos] | None:
+        """The validation sets of a run; None for the usual one."""
+        split = validation_split(self.dataset)
+        if not training.repeated or self.select_on not in HALVES or split is None:
+            return None
+        photos = self.dataset.split(split)
+        halves = dict(zip(HALVES, (photos[::2], photos[1::2]), strict=True))
+        return halves if self._shares_run(training) else {self.select_on: halves[self.select_on]}
 
     def alternatives(self, training: Training) -> list[Training]:
         """The models that the validation split chooses from; only one if a change names their setting."""
@@ -148,6 +160,7 @@ class TableModels:
             "data": self.dataset.manifest.hash,
             "model": training.model,
             "settings": {name: value for name, value in settings.items() if name not in _WITHOUT_EFFECT},
+            "validation": list(self._validation(training) or ()),
             "auxiliary": auxiliary,
         }
 
@@ -175,22 +188,28 @@ class TableModels:
         from deixis.models.training.runner import train
         from deixis.models.training.trainer import RUN
 
-        path = self.runs.model(training.model, self.about(training, seed))
-        folder = path / self.select_on if self._shares_run(training) else path
-        if (path / DONE).exists():
-            return folder
-        settings = self.settings(training, seed)
-        if training.auxiliary:
-            settings = settings.with_values({"auxiliary_model": str(self.model_path(training.auxiliary, seed))})
-        resume = (path / RUN).is_file()
-        result = train(
-            training.model, self.dataset, out=path, settings=settings, resume=resume, on_progress=self.on_progress
-        )
-        bests = result.outcome.bests if result and result.outcome else {}
-        with new_file(path / DONE) as unfinished:
-            epochs = {choice: best.epoch for choice, best in bests.items()}
-            unfinished.write_text(json.dumps({"epochs": epochs}) + "\n", encoding="utf-8")
-        return folder
+        path, shared = self.runs.model(training.model, self.about(training, seed)), self._shares_run(training)
+        if not (path / DONE).exists():
+            settings = self.settings(training, seed)
+            if training.auxiliary:
+                settings = settings.with_values({"auxiliary_model": str(self.model_path(training.auxiliary, seed))})
+            result = train(
+                training.model,
+                self.dataset,
+                out=path,
+                settings=settings,
+                resume=(path / RUN).is_file(),
+                validation=self._validation(training),
+                keep_epochs=shared,
+                on_progress=self.on_progress,
+            )
+            outcome = result.outcome if result else None
+            epochs = {"": outcome.best.epoch} if outcome else {}
+            if outcome and shared:
+                epochs = select_epochs(path, outcome.evaluations, settings[TrainSettings].patience)
+            with new_file(path / DONE) as unfinished:
+                unfinished.write_text(json.dumps({"epochs": epochs}) + "\n", encoding="utf-8")
+        return path / self.select_on if shared else path
 
     def kept_epoch(self, training: Training, seed: int) -> tuple[str, ...]:
         """The epoch whose weights a trained network has, in words; empty for a model with a closed form."""
@@ -199,6 +218,27 @@ class TableModels:
         epochs = json.loads((path / DONE).read_text(encoding="utf-8"))["epochs"]
         epoch = epochs.get(self.select_on if self._shares_run(training) else "")
         return (f"epoch {epoch}",) if epoch else ()
+
+
+def select_epochs(run: Path, evaluations: Mapping[str, Sequence[EpochScores]], patience: int) -> dict[str, int]:
+    """Save the model of the best epoch on each validation set into a folder of its name; remove the other epochs."""
+    from deixis.models.pipeline import load
+    from deixis.models.training.checkpoints import WEIGHTS, best_epoch, load_weights, read_checkpoint, with_prefix
+    from deixis.models.training.trainer import epoch_path
+
+    chosen = {}
+    for name, scores in evaluations.items():
+        best, _ = best_epoch(scores, patience)
+        if best is None:
+            raise DeixisError(f"{run}: no epoch was scored on {name}")
+        chosen[name] = best.epoch
+        pipeline, weights = load(run), epoch_path(run, best.epoch)
+        load_weights(pipeline.model.network, with_prefix(WEIGHTS, read_checkpoint(weights)[0]), weights)
+        card = f"# {pipeline.kind}: epoch {best.epoch} of {run.name}, the best on {name} by `{best.monitor}`\n"
+        with new_directory(run / name, replace=True) as folder:
+            pipeline.write(folder, card)
+    shutil.rmtree(epoch_path(run, 1).parent, ignore_errors=True)
+    return chosen
 
 
 _SCHEDULE_AND_SIZES = frozenset(
@@ -215,7 +255,7 @@ _SCHEDULE_AND_SIZES = frozenset(
 def refuse_defining_changes(table: Table, changes: Sequence[str]) -> None:
     """Raise an error for a change of a setting that a table sets itself: those that define a row, and seeds."""
     for change in changes:
-        if _setting_name(change) in ("seed", "select_on"):
+        if _setting_name(change) == "seed":
             raise DeixisError(f"--set {change}: a table sets it itself, for each of its --seeds")
     for row in table.rows:
         for training in (row.recipe.model, row.recipe.parts) if row.recipe else ():

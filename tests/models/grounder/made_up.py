@@ -115,6 +115,6 @@ def trainer(out: Path, settings: GrounderSettings, training: TrainSettings, **ot
             "grounder", settings_to_json(settings), DataDescription("made up", "", {}, "free for all")
         ),
         keep=model.save,
-        evaluate=lambda: DevScores("r1", score_examples(model.network, examples)),
+        evaluate={"dev": lambda: DevScores("r1", score_examples(model.network, examples))},
         **others,  # type: ignore[arg-type]
     )

@@ -23,9 +23,10 @@ from deixis.models.hm_lstm.correspondence import Correspondences
 from deixis.models.hm_lstm.data import ParsedPhotos, PhotoRegions
 from deixis.models.hm_lstm.model import HMLSTM
 from deixis.models.hm_lstm.spec import SPEC, HMLSTMDataSettings, HMLSTMSettings
-from deixis.models.hm_lstm.training import HMLSTMTrainingData
+from deixis.models.hm_lstm.training import HMLSTMTrainingData, score_retrieval
 from deixis.models.hm_lstm.trees import Forest
 from deixis.models.training.distributed import processes
+from deixis.models.training.objective import Validation
 from deixis.models.training.run_record import DataDescription, RunDescription
 from deixis.models.training.runner import Run, TrainingData, TrainResult, _train_network, refuse_unusable
 from deixis.models.training.settings import Settings, TrainSettings
@@ -98,8 +99,6 @@ def made_model(settings: HMLSTMSettings) -> HMLSTM:
 class MadeUpRun(Run):
     """A run on data that is in no data set."""
 
-    dev_split = None
-
     def about(self, data: TrainingData) -> RunDescription:
         return RunDescription(
             "hm-lstm", asdict(self.settings[HMLSTMSettings]), DataDescription("made up", "", {}, "CC0")
@@ -126,15 +125,14 @@ def train_made_up(
         store=SimpleNamespace(contents=contents),
     )
     parsed = parsed_photos(photos)
-    data = HMLSTMTrainingData(
-        train=features, dev=features, parsed=parsed, dev_parsed=parsed, word_vectors=made_vectors()
-    )
-    spec = replace(SPEC, prepare_data=lambda run: data)
+    data = HMLSTMTrainingData(train=features, parsed=parsed, word_vectors=made_vectors())
+    validation = Validation(features, lambda pipeline: score_retrieval(pipeline.model, parsed))
+    spec = replace(SPEC, prepare_data=lambda run: data, validation=lambda run, data, photos: validation)
     dataset: Any = SimpleNamespace(path=Path("made up"))
     refuse_unusable(out, resume)
     with processes(torch.device("cpu")) as device:
         settings = Settings((HMLSTMDataSettings(), model, training))
-        return _train_network(MadeUpRun(spec, settings, dataset, out, resume, device, on_progress))
+        return _train_network(MadeUpRun(spec, settings, dataset, out, resume, device, on_progress, {"dev": []}))
 
 
 def main() -> None:

@@ -26,12 +26,10 @@ from deixis.models.hm_lstm.correspondence import Correspondences
 from deixis.models.hm_lstm.data import ParsedPhotos
 from deixis.models.hm_lstm.model import HMLSTM
 from deixis.models.hm_lstm.objective import PairSampler
-from deixis.models.hm_lstm.pipeline import HMLSTMPipeline
 from deixis.models.hm_lstm.spec import HMLSTMDataSettings, HMLSTMSettings
 from deixis.models.pipeline import load
 from deixis.models.registry import get_spec
-from deixis.models.training.objective import DevScores
-from deixis.models.training.runner import Run, TrainResult, train
+from deixis.models.training.runner import TrainResult, train
 from deixis.models.training.settings import Settings, TrainSettings
 from tests.models.coloured import COLOURS, make_coloured
 from tests.models.hm_lstm.made_up import MODEL, TRAINING, parsed_photos, right_share, train_made_up
@@ -106,38 +104,6 @@ def test_a_run_writes_a_model_per_stage_correspondences_and_a_card(
     assert (scores["whole"], scores["bound"]) == (0, 100)
     _, first, *_ = (out / "1-correspondences.jsonl").read_text().splitlines()
     assert set(json.loads(first)["phrases"][0]) == {"sentence", "node", "text", "region", "box", "confidence"}
-
-
-@pytest.mark.parametrize("same", [True, False], ids=["the same epochs", "different epochs"])
-def test_one_run_chooses_for_both_halves_as_two_runs_would(
-    dataset: Dataset, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same: bool
-) -> None:
-    def fit(out: str, select_on: str) -> TrainResult:
-        seen: dict[str, int] = {}
-
-        def evaluate(run: Run, pipeline: HMLSTMPipeline, data: training.HMLSTMTrainingData) -> DevScores:
-            """The first half takes the second epoch of a stage, the second half takes the first one."""
-            half = run.settings[HMLSTMDataSettings].select_on
-            seen[half] = seen.get(half, 0) + 1
-            later = seen[half] % 2 == 0
-            return DevScores("mean", {"mean": float(later if same or half == "first-half" else not later)})
-
-        monkeypatch.setattr(training, "evaluate", evaluate)
-        return fitted(dataset, made, tmp_path / out, data=replace(from_store(made), select_on=select_on))
-
-    outcome = fit("both", "halves").outcome
-    for half in ("first-half", "second-half"):
-        alone = fit(half, half).outcome
-        assert outcome
-        assert alone
-        assert outcome.bests[half] == alone.best
-        np.testing.assert_equal(arrays_of(tmp_path / "both" / half), arrays_of(tmp_path / half))
-    stages = [path.name for path in (tmp_path / "both" / "second-half").iterdir() if path.is_dir()]
-    assert sorted(stages) == (["model"] if same else ["1-phrases", "2-phrases", "model"])
-
-
-def arrays_of(folder: Path) -> dict[str, Any]:
-    return dict(load(folder).model.to_artifact().arrays)
 
 
 def test_a_word_of_no_caption_is_near_its_synonym_with_shipped_word_vectors(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ class LikelihoodRun:
             out,
             about=about,
             keep=self.model.save,
-            evaluate=lambda: DevScores("minus", {"minus": -self.perplexity()}),
+            evaluate={"dev": lambda: DevScores("minus", {"minus": -self.perplexity()})},
             **others,
         )
 

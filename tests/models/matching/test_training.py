@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,13 +18,10 @@ from deixis.evaluation.retrieval import recall_at_k
 from deixis.language import vectors
 from deixis.language.vectors import WordVectors, shipped_vectors
 from deixis.models.grounding import RegionPipeline
-from deixis.models.matching import training
 from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
 from deixis.models.matching.two_branch import TwoBranch
-from deixis.models.photo_features import PhotoFeatures
 from deixis.models.pipeline import load
 from deixis.models.training.data import MatchingDataSettings
-from deixis.models.training.regions import RegionSet, region_set
 from deixis.models.training.runner import TrainResult, train
 from deixis.models.training.settings import Settings, TrainSettings
 from deixis.models.training.trainer import Trainer
@@ -95,22 +91,6 @@ def test_a_model_of_sentences_is_monitored_by_the_mean_of_six_recalls(
     )
     plain = recall_at_k(matrix, gold.photo_of_sentence).scores
     assert {name: found.dev.scores[name] for name in plain} == pytest.approx(plain)
-
-
-def test_halves_of_dev_share_the_training_regions(
-    quarters: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[int] = []
-
-    def count(features: PhotoFeatures, *args: Any, **options: Any) -> RegionSet:
-        read.append(len(features.photos))
-        return region_set(features, *args, **options)
-
-    monkeypatch.setattr(training, "region_set", count)
-    found = fit(quarters, TWO_BRANCH, replace(PHRASES, select_on="halves"), tmp_path / "run")
-    assert found.outcome
-    assert set(found.outcome.bests) == {"first-half", "second-half"}
-    assert read == [20]
 
 
 def test_a_run_directory_holds_the_model_its_card_and_a_description(quarters: Dataset, tmp_path: Path) -> None:

@@ -84,6 +84,6 @@ def trainer(
         out,
         about=about,
         keep=model.save,
-        evaluate=lambda: DevScores("agreement", {"agreement": evaluate()}),
+        evaluate={"dev": lambda: DevScores("agreement", {"agreement": evaluate()})},
         on_progress=on_progress,
     )

@@ -12,8 +12,9 @@ from torch import nn
 
 from deixis.errors import DeixisError
 from deixis.models.training.checkpoints import (
-    Best,
+    EpochScores,
     Position,
+    best_epoch,
     load_optimizer,
     load_weights,
     optimizer_tensors,
@@ -22,7 +23,24 @@ from deixis.models.training.checkpoints import (
     write_checkpoint,
 )
 
-POSITION = Position(7, 2, 3, {"": Best(4, 1, "r1", {"r1": 0.1, "mean": 1 / 3})}, {"": 2}, False, 1.25, 99)
+POSITION = Position(7, 2, 3, {"dev": [EpochScores(4, 1, "r1", {"r1": 0.1, "mean": 1 / 3})]}, 1.25, 99)
+
+
+@pytest.mark.parametrize(
+    ("values", "patience", "epoch", "stops"),
+    [
+        ((1, 3, 2), 0, 2, False),
+        ((1, 3, 3, 2), 0, 2, False),
+        ((1, 3, 2), 2, 2, False),
+        ((1, 3, 2, 3), 2, 2, True),
+        ((1, 3, 2, 3, 9), 2, 2, True),
+    ],
+    ids=["the best", "the first of equal ones", "not yet", "stops", "epochs after the stop are ignored"],
+)
+def test_the_best_epoch_before_an_early_stop(values: tuple[float, ...], patience: int, epoch: int, stops: bool) -> None:
+    epochs = [EpochScores(number, number, "r1", {"r1": value}) for number, value in enumerate(values, 1)]
+    best, stopped = best_epoch(epochs, patience)
+    assert (best and best.epoch, stopped) == (epoch, stops)
 
 
 def test_a_checkpoint_keeps_tensors_of_every_dtype_and_the_position(tmp_path: Path) -> None:

@@ -15,12 +15,12 @@ from deixis.errors import DeixisError
 from deixis.models.training.checkpoints import read_checkpoint
 from deixis.models.training.distributed import (
     SharedBatchNorm,
-    by_shares,
     chosen_device,
     epoch_generator,
     leave,
     reproducible,
     seed_step,
+    sharded_forward,
     share_batch_norm,
 )
 from tests.models.training import every_model, tiny, together
@@ -166,7 +166,7 @@ def test_killed_processes_resume_bit_for_bit(tmp_path: Path) -> None:
 
 def test_one_process_computes_everything_itself() -> None:
     rows = torch.randn(5, 2)
-    assert torch.equal(by_shares(torch.sin, rows), rows.sin())
+    assert torch.equal(sharded_forward(torch.sin, rows), rows.sin())
 
 
 @pytest.mark.parametrize("device", ["abacus", *([] if torch.cuda.is_available() else ["cuda"])])

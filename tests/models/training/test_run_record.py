@@ -10,7 +10,7 @@ import pytest
 from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.records import Caption, Photo
 from deixis.errors import DeixisError
-from deixis.models.training.checkpoints import Best
+from deixis.models.training.checkpoints import EpochScores
 from deixis.models.training.run_record import (
     DataDescription,
     Log,
@@ -33,19 +33,24 @@ def dataset(folder: Path, train: str, dev: str) -> Dataset:
     return Dataset(folder)
 
 
+def describe(folder: Path, train: str, dev: str) -> DataDescription:
+    made = dataset(folder, train, dev)
+    return describe_data(made, {name: made.split(name) for name in ("train", "dev")})
+
+
 def test_the_description_of_data_has_its_hash_and_that_of_each_split(tmp_path: Path) -> None:
-    facts = describe_data(dataset(tmp_path / "a", "123", "45"), "train", "dev")
+    facts = describe(tmp_path / "a", "123", "45")
     assert (facts.name, facts.licence) == ("a", "free for all")
     assert facts.splits.keys() == {"train", "dev"}
     assert all(text.startswith("sha256:") for text in [facts.hash, *facts.splits.values()])
-    other = describe_data(dataset(tmp_path / "b", "123", "46"), "train", "dev")
+    other = describe(tmp_path / "b", "123", "46")
     assert other.splits["train"] == facts.splits["train"]
     assert other.splits["dev"] != facts.splits["dev"]
     assert other.hash != facts.hash
 
 
 def test_a_written_description_matches_itself(tmp_path: Path) -> None:
-    about = RunDescription("tiny", {"layers": (1, 2)}, describe_data(dataset(tmp_path / "a", "1", "2"), "train"))
+    about = RunDescription("tiny", {"layers": (1, 2)}, describe(tmp_path / "a", "1", "2"))
     write_description(tmp_path / "run.json", about, TrainSettings())
     refuse_other_run(tmp_path / "run.json", about, TrainSettings())
     with pytest.raises(DeixisError, match="run.json: .*seed.*0.*1"):
@@ -120,7 +125,7 @@ ABOUT = RunDescription(
     {"encoder": "efficientnet-lite2"},
 )
 CARD = model_card(
-    ABOUT, TrainSettings(epochs=3), Best(120, 2, "i2t_r1", {"i2t_r1": 24.4567, "odd": float("nan")}), 75.0
+    ABOUT, TrainSettings(epochs=3), EpochScores(120, 2, "i2t_r1", {"i2t_r1": 24.4567, "odd": float("nan")}), 75.0
 )
 
 
@@ -143,16 +148,16 @@ def test_the_card_has_data_splits_settings_scores_licence_and_command() -> None:
 
 
 def test_the_card_of_a_closed_form_model_has_no_steps() -> None:
-    card = model_card(ABOUT, None, Best(0, 0, "", {"i2t_r1": 24.4567}), 75.0)
+    card = model_card(ABOUT, None, EpochScores(0, 0, "", {"i2t_r1": 24.4567}), 75.0)
     assert "| i2t_r1 | 24.46 |" in card
     assert "; in 1 min 15 s." in card
     for words in ("Settings of training", "chosen", "steps", "epoch 0"):
         assert words not in card, words
-    assert "Not measured on dev.\n" in model_card(ABOUT, None, Best(0, 0, "", {}), 75.0)
+    assert "Not measured on dev.\n" in model_card(ABOUT, None, EpochScores(0, 0, "", {}), 75.0)
 
 
 def test_special_characters_do_not_break_a_table() -> None:
     hostile = RunDescription("a", {"x": "1 | 2\n\n# not a heading"}, ABOUT.data)
-    card = model_card(hostile, TrainSettings(), Best(1, 1, "", {}), 0.0)
+    card = model_card(hostile, TrainSettings(), EpochScores(1, 1, "", {}), 0.0)
     assert "| x | 1 \\| 2 # not a heading |" in card
     assert "\n# not" not in card

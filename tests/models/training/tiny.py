@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from deixis.models.training.distributed import by_shares, leave
+from deixis.models.training.distributed import leave, sharded_forward
 from deixis.models.training.objective import DevScores, LossValue
 from deixis.models.training.run_record import DataDescription, RunDescription
 from deixis.models.training.settings import Settings, TrainSettings
@@ -77,8 +77,8 @@ class Contrast:
         self.sentences = shared @ torch.randn(5, 6, generator=generator)
 
     def __call__(self, network: Branches, batch: Tensor) -> LossValue:
-        visual = functional.normalize(by_shares(network.visual, self.photos[batch]))
-        text = functional.normalize(by_shares(network.text, self.sentences[batch]))
+        visual = functional.normalize(sharded_forward(network.visual, self.photos[batch]))
+        text = functional.normalize(sharded_forward(network.text, self.sentences[batch]))
         scores = network.scale * visual @ text.T
         to_text = functional.cross_entropy(scores, torch.arange(len(batch)))
         to_visual = functional.cross_entropy(scores.T, torch.arange(len(batch)))
@@ -108,6 +108,8 @@ class Tiny:
 
     def trainer(self, out: Path, **others: object) -> Trainer[Tensor]:
         chosen = {"about": ABOUT, "keep": self.keep, "evaluate": self.evaluate} | others
+        if callable(chosen["evaluate"]):
+            chosen["evaluate"] = {"dev": chosen["evaluate"]}
         return Trainer(self.network, Rows(self.settings.batch_size), self.loss, self.settings, out, **chosen)
 
 

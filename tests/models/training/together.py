@@ -13,13 +13,13 @@ from deixis.models.training.distributed import (
     average_gradients,
     broadcast_number,
     broadcast_weights,
-    by_shares,
     gather_with_gradient,
     leave,
     own_share,
     process_count,
     process_number,
     processes,
+    sharded_forward,
     share_batch_norm,
 )
 
@@ -67,7 +67,7 @@ def a_network_learns_as_if_alone(rows: int) -> None:
             one.zero_grad()
         expected = contrastive(alone, inputs)
         expected.backward()
-        found = contrastive(lambda some: by_shares(together, some), inputs)
+        found = contrastive(lambda some: sharded_forward(together, some), inputs)
         found.backward()
         average_gradients(together)
         close(found, expected)
@@ -90,8 +90,8 @@ def what_was_shared_can_be_shared_again(rows: int) -> None:
         both = nn.ModuleList([first, second])
         if shared:
             share_batch_norm(both)
-            found = by_shares(both[0], inputs)
-            scores = by_shares(lambda a, b: both[1](a * b), found[left], found[right])  # noqa: B023
+            found = sharded_forward(both[0], inputs)
+            scores = sharded_forward(lambda a, b: both[1](a * b), found[left], found[right])  # noqa: B023
         else:
             found = first(inputs)
             scores = second(found[left] * found[right])

@@ -61,6 +61,6 @@ SPEC = ModelSpec(
     prepare_data=lazy("deixis.models.cca.training:prepare_data"),
     build=lazy("deixis.models.cca.training:build"),
     objective=lambda run, model, data: None,
-    evaluate=lazy("deixis.models.cca.training:evaluate"),
+    validation=lazy("deixis.models.cca.training:validation"),
     load=lazy("deixis.models.matching.pipeline:MatchingPipeline.from_artifact"),
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from deixis.arrays import Floats
+from deixis.data.dataset import Photos
 from deixis.errors import DeixisError
 from deixis.evaluation.items import sentences_of
 from deixis.evaluation.retrieval import recall_at_k
@@ -19,8 +20,8 @@ from deixis.models.cca.spec import CCATrainSettings
 from deixis.models.matching.pipeline import MatchingPipeline
 from deixis.models.photo_features import PhotoFeatures, SentenceVectors, sentence_vectors
 from deixis.models.pipeline import Pipeline, load
-from deixis.models.training.data import MatchingDataSettings, training_photos
-from deixis.models.training.objective import DevScores
+from deixis.models.training.data import FeatureSource, MatchingDataSettings, has_sentences, training_photos
+from deixis.models.training.objective import DevScores, Validation
 from deixis.models.training.regions import (
     HalfFloats,
     RegionSet,
@@ -39,6 +40,7 @@ Blocks = Iterator[tuple[Floats, Floats]]
 class CCAData(TrainingData):
     """The pairs to fit: photos with their sentences, regions with their phrases, or both."""
 
+    source: FeatureSource
     text: TextFeatures
     auxiliary: Pipeline | None
     sentence_vectors: SentenceVectors | None
@@ -51,12 +53,10 @@ def prepare_data(run: Run) -> CCAData:
     training_photos(run.dataset, run.train_split, boxes=data.uses_regions)
     recipe = data.text_recipe()
     auxiliary = _open_auxiliary(run.settings[CCATrainSettings].auxiliary_model)
-    source, dev_source = data.feature_source, None
+    source = data.feature_source
     if auxiliary and not data.uses_regions and auxiliary.encoder.photo_vector == "region":
         source = replace(source, photo_vector="both")
-    if data.train_on == "both":  # scored on sentences
-        dev_source = replace(source, proposal_source=None)
-    train, dev = run.read_photos(source, dev_source, boxes=data.uses_regions, sentences=data.uses_sentences)
+    train = run.read_training_photos(source, boxes=data.uses_regions, sentences=data.uses_sentences)
     sentences = sentence_vectors(run.dataset, train.photos, recipe, train=run.train_split, on_progress=run.on_progress)
     region_phrases = None
     if data.uses_regions:
@@ -68,7 +68,7 @@ def prepare_data(run: Run) -> CCAData:
     }
     return CCAData(
         train=train,
-        dev=dev,
+        source=source,
         sentences=counts["sentences"],
         phrases=counts["phrases"],
         texts=" and ".join(f"{count:,} {name}" for name, count in counts.items() if count),
@@ -96,17 +96,26 @@ def build(run: Run, data: CCAData) -> MatchingPipeline:
     return MatchingPipeline(model, provenance_of(chosen, chosen.train_on, data.train), data.text)
 
 
-def evaluate(run: Run, pipeline: MatchingPipeline, data: CCAData) -> DevScores | None:
-    """Score retrieval on the validation split; localization, for a model of phrases. None if no phrase has a box."""
-    assert data.dev is not None  # noqa: S101
-    if run.settings[MatchingDataSettings].train_on == "phrases":
-        regions = dev_regions(data.dev, run.on_progress)
+def validation(run: Run, data: CCAData, photos: Photos) -> Validation | None:
+    """Score retrieval; localization, for a model of phrases."""
+    train_on = run.settings[MatchingDataSettings].train_on
+    # A model of both is scored on sentences.
+    source = replace(data.source, proposal_source=None) if train_on == "both" else data.source
+    dev = run.read_photos(photos, source)
+    if train_on == "phrases":
+        regions = dev_regions(dev, run.on_progress)
         if regions is None:
             return None
         phrases = phrase_vectors(data.text, regions.pairs.phrases, run.on_progress)
-        return DevScores("", localization_scores(pipeline.model, regions, phrases))
-    gold = sentences_of(data.dev.photos)
-    return DevScores("", recall_at_k(pipeline.retrieval_scores(data.dev, gold.texts), gold.photo_of_sentence).scores)
+        return Validation(dev, lambda pipeline: DevScores("", localization_scores(pipeline.model, regions, phrases)))
+    if not has_sentences(dev):
+        return None
+    gold = sentences_of(dev.photos)
+
+    def score(pipeline: MatchingPipeline) -> DevScores:
+        return DevScores("", recall_at_k(pipeline.retrieval_scores(dev, gold.texts), gold.photo_of_sentence).scores)
+
+    return Validation(dev, score)
 
 
 def _open_auxiliary(folder: str) -> Pipeline | None:

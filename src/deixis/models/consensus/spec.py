@@ -75,7 +75,7 @@ SPEC = ModelSpec(
     prepare_data=lazy("deixis.models.consensus.training:prepare_data"),
     build=lazy("deixis.models.consensus.training:build"),
     objective=lambda run, model, data: None,
-    evaluate=lazy("deixis.models.consensus.training:evaluate"),
+    validation=lazy("deixis.models.consensus.training:validation"),
     load=lazy("deixis.models.consensus.reranking:ConsensusPipeline.from_artifact"),
     next_command=lambda result: f"deixis caption PHOTO --model {result.path}",
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
+from deixis.data.dataset import Photos
 from deixis.errors import DeixisError
 from deixis.evaluation.captions import caption_scores
 from deixis.models.consensus.consensus import Candidates, RerankSettings, Similarity, cross_validated_order, tune
@@ -20,7 +22,7 @@ from deixis.models.m_rnn.captioning import CaptionPipeline, load_captioner
 from deixis.models.m_rnn.decoding import GeneratedSentence
 from deixis.models.photo_features import PhotoFeatures, find_or_compute_features
 from deixis.models.training.data import refuse_no_photos, training_photos
-from deixis.models.training.objective import DevScores
+from deixis.models.training.objective import DevScores, Validation
 from deixis.models.training.runner import Run, TrainingData
 from deixis.storage.progress import OnProgress
 
@@ -31,6 +33,7 @@ MONITOR = "cider_d_by_cider"
 class ConsensusData(TrainingData):
     """Training and validation photos, the captioner that they are for, and the scores that `build` measures."""
 
+    dev: PhotoFeatures | None  # None if k and m are not tuned
     captioner: CaptionPipeline
     scores: dict[str, float] | None = None
 
@@ -49,8 +52,7 @@ def prepare_data(run: Run) -> ConsensusData:
     train = find_or_compute_features(captioner.encoder, run.dataset, photos, also=also, on_progress=run.on_progress)
     refuse_no_photos(run.dataset, train, run.train_split)
     dev = None
-    if settings.tune and run.dev_split:
-        photos = run.dataset.split(run.dev_split)
+    for photos in islice(run.validation.values(), 1 if settings.tune else 0):
         dev = find_or_compute_features(captioner.encoder, run.dataset, photos, also=also, on_progress=run.on_progress)
         dev = dev if len(dev.photos.sentence_rows()[0]) else None
     sentences = len(train.photos.sentence_rows()[0])
@@ -74,13 +76,15 @@ def build(run: Run, data: ConsensusData) -> ConsensusPipeline:
     return ConsensusPipeline(data.captioner, neighbours)
 
 
-def evaluate(run: Run, pipeline: ConsensusPipeline, data: ConsensusData) -> DevScores | None:
+def validation(run: Run, data: ConsensusData, photos: Photos) -> Validation | None:
     """BLEU-4 and CIDEr-D on the validation photos, without and with reranking, and the chosen k and m.
 
     Each half of the photos is reranked with the k and m of the other half, so the scores are not optimistic. The saved
     k and m are the best on all of them.
     """
-    return DevScores(MONITOR, data.scores) if data.scores else None
+    if data.dev is None:
+        return None
+    return Validation(data.dev, lambda pipeline: DevScores(MONITOR, data.scores or {}))
 
 
 def _tune(

@@ -31,7 +31,7 @@ _INITIAL_MEMBER_LOGIT = -3.0
 
 
 Share = Callable[..., Tensor]
-"""Computes a function of rows; `deixis.models.training.distributed.by_shares` divides the rows among processes."""
+"""Computes a function of rows; `training.distributed.sharded_forward` divides the rows among processes."""
 
 
 def compute_locally(compute: Callable[..., Tensor], *rows: Tensor) -> Tensor:

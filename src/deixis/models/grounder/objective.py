@@ -27,7 +27,7 @@ from deixis.models.box_sets import BoxSetSettings, RegionMembers
 from deixis.models.grounder.data import GroundingExamples
 from deixis.models.grounder.network import GrounderNetwork, NetworkOutput, Share, compute_locally
 from deixis.models.grounder.spec import GrounderSettings
-from deixis.models.training.distributed import by_shares
+from deixis.models.training.distributed import sharded_forward
 from deixis.models.training.objective import LossValue, ShuffledSampler
 from deixis.models.training.regions import CORRECT_IOU
 
@@ -71,7 +71,7 @@ class GroundingObjective:
 
     def __call__(self, network: GrounderNetwork, batch: Tensor) -> LossValue:
         like, weight = network.matching.phrase.weight, self.settings.presence_weight
-        computed = _compute(network, self.examples, batch, by_shares)
+        computed = _compute(network, self.examples, batch, sharded_forward)
         with torch.autocast(like.device.type, enabled=False):
             overlaps = computed.overlaps
             trained = computed.phrase_mask & (overlaps.amax(dim=2) > MIN_TRAINING_IOU)

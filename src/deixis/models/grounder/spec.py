@@ -119,8 +119,8 @@ SPEC = ModelSpec(
     prepare_data=lazy("deixis.models.grounder.training:prepare_data"),
     build=lazy("deixis.models.grounder.training:build"),
     objective=lazy("deixis.models.grounder.training:objective"),
-    evaluate=lazy("deixis.models.grounder.training:evaluate"),
+    validation=lazy("deixis.models.grounder.training:validation"),
     finish=lazy("deixis.models.grounder.training:finish"),
-    single_choice=True,
+    selectable_epochs=False,
     load=lazy("deixis.models.grounder.pipeline:GrounderPipeline.from_artifact"),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from deixis.data.dataset import Photos
 from deixis.errors import DatasetError
 from deixis.language.vocabulary import Vocabulary
 from deixis.language.word_table import WordTable
@@ -15,7 +16,7 @@ from deixis.models.grounder.spec import GrounderDataSettings, GrounderSettings
 from deixis.models.photo_features import PhotoFeatures
 from deixis.models.training.data import EncoderVectors, read_encoder_vectors
 from deixis.models.training.distributed import seeded
-from deixis.models.training.objective import DevScores, Stage
+from deixis.models.training.objective import DevScores, Stage, Validation
 from deixis.models.training.runner import Run, TrainingData, proposals_of, provenance_of
 from deixis.models.training.trainer import MODEL
 from deixis.storage.artifacts import CARD
@@ -24,41 +25,22 @@ from deixis.storage.atomic import explain_os_errors, new_directory
 
 @dataclass(kw_only=True)
 class GrounderTrainingData(TrainingData):
-    """Examples of the training and the validation split, the vocabulary, and word vectors."""
+    """Examples of the training split, the vocabulary, and word vectors."""
 
     vocabulary: Vocabulary
     word_vectors: EncoderVectors
     examples: GroundingExamples
-    dev_examples: GroundingExamples | None
 
 
 def prepare_data(run: Run) -> GrounderTrainingData:
     """Collect the phrases with boxes and the regions of their photos."""
     data, settings = run.settings[GrounderDataSettings], run.settings[GrounderSettings]
     vectors = read_encoder_vectors(data.word_vectors, settings.word_dim)
-    train, dev = run.read_photos(data.feature_source, boxes=True)
+    train = run.read_training_photos(data.feature_source, boxes=True)
     vocabulary = build_vocabulary(train.photos, settings.min_count)
-    table = WordTable(vocabulary, frozen=vectors.frozen)
-
-    def collect(features: PhotoFeatures) -> GroundingExamples:
-        return collect_examples(
-            features.photos,
-            features.store,
-            table,
-            settings,
-            max_proposals=data.max_proposals,
-            on_progress=run.on_progress,
-        ).to(run.device)
-
-    examples, dev_examples = collect(train), None
-    if dev is not None:
-        try:
-            dev_examples = collect(dev)
-        except DatasetError:  # no phrase of the split has a box
-            dev = None
+    examples = _collect(run, train, WordTable(vocabulary, frozen=vectors.frozen))
     return GrounderTrainingData(
         train=train,
-        dev=dev,
         phrases=len(examples),
         texts=f"{len(examples):,} phrases",
         sources={
@@ -68,8 +50,29 @@ def prepare_data(run: Run) -> GrounderTrainingData:
         vocabulary=vocabulary,
         word_vectors=vectors,
         examples=examples,
-        dev_examples=dev_examples,
     )
+
+
+def _collect(run: Run, features: PhotoFeatures, table: WordTable) -> GroundingExamples:
+    return collect_examples(
+        features.photos,
+        features.store,
+        table,
+        run.settings[GrounderSettings],
+        max_proposals=run.settings[GrounderDataSettings].max_proposals,
+        on_progress=run.on_progress,
+    ).to(run.device)
+
+
+def validation(run: Run, data: GrounderTrainingData, photos: Photos) -> Validation | None:
+    """Score localization; R@1 selects the best epoch."""
+    features = run.read_photos(photos, run.settings[GrounderDataSettings].feature_source)
+    try:
+        examples = _collect(run, features, WordTable(data.vocabulary, frozen=data.word_vectors.frozen))
+    except DatasetError:  # no phrase has a box
+        return None
+    monitor = "refined_r1" if run.settings[GrounderSettings].refine_boxes else "r1"
+    return Validation(features, lambda pipeline: DevScores(monitor, score_examples(pipeline.model.network, examples)))
 
 
 def build(run: Run, data: GrounderTrainingData) -> GrounderPipeline:
@@ -96,10 +99,3 @@ def finish(run: Run, pipeline: GrounderPipeline, data: GrounderTrainingData) -> 
         card = (run.out / MODEL / CARD).read_text(encoding="utf-8")
         with explain_os_errors(run.out / MODEL), new_directory(run.out / MODEL, replace=True) as folder:
             pipeline.write(folder, card)
-
-
-def evaluate(run: Run, pipeline: GrounderPipeline, data: GrounderTrainingData) -> DevScores:
-    """Score localization on the validation split; R@1 selects the best epoch."""
-    assert data.dev_examples is not None  # noqa: S101 - only called with a validation split
-    monitor = "refined_r1" if pipeline.model.settings.refine_boxes else "r1"
-    return DevScores(monitor, score_examples(pipeline.model.network, data.dev_examples))

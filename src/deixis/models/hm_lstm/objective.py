@@ -19,7 +19,7 @@ from deixis.models.hm_lstm.network import HMLSTMNetwork, to_tensors
 from deixis.models.hm_lstm.spec import HMLSTMSettings
 from deixis.models.hm_lstm.trees import TreeBatch
 from deixis.models.networks import move_tensors
-from deixis.models.training.distributed import by_shares, gather_with_gradient, own_share
+from deixis.models.training.distributed import gather_with_gradient, own_share, sharded_forward
 from deixis.models.training.objective import LossValue, ShuffledSampler
 
 
@@ -147,7 +147,7 @@ class PairObjective:
         device = next(network.parameters()).device
         on_device = move_tensors(batch, device)
         features = self.regions[batch.visual.to(self.regions.device)].to(device, torch.float32)
-        visual = by_shares(network.visual, features)
+        visual = sharded_forward(network.visual, features)
         own_text = network.embed_nodes(self.words.to(device), on_device.trees, on_device.nodes)
         text = gather_with_gradient(own_text, len(batch.region))
         # In half precision, rounding errors of similarities would be as large as the margin.

@@ -119,6 +119,7 @@ SPEC = ModelSpec(
     prepare_data=lazy("deixis.models.hm_lstm.training:prepare_data"),
     build=lazy("deixis.models.hm_lstm.training:build"),
     objective=lazy("deixis.models.hm_lstm.training:objective"),
-    evaluate=lazy("deixis.models.hm_lstm.training:evaluate"),
+    validation=lazy("deixis.models.hm_lstm.training:validation"),
+    selectable_epochs=False,
     load=lazy("deixis.models.hm_lstm.pipeline:HMLSTMPipeline.from_artifact"),
 )

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from deixis.data.dataset import Photos
 from deixis.errors import DatasetError
 from deixis.language.vectors import PACKAGES, SHIPPED, WordVectors, named_vectors
 from deixis.language.vocabulary import Vocabulary
@@ -28,19 +29,19 @@ from deixis.models.hm_lstm.objective import PairObjective, PairSampler
 from deixis.models.hm_lstm.pipeline import HMLSTMPipeline
 from deixis.models.hm_lstm.spec import HMLSTMDataSettings, HMLSTMSettings
 from deixis.models.photo_features import PhotoFeatures
-from deixis.models.training.distributed import seeded
-from deixis.models.training.objective import DevScores, Stage, retrieval_scores
-from deixis.models.training.runner import Run, TrainingData, in_turn, proposals_of, provenance_of
+from deixis.models.training.data import has_sentences
+from deixis.models.training.distributed import rank_zero_first, seeded
+from deixis.models.training.objective import DevScores, Stage, Validation, retrieval_scores
+from deixis.models.training.runner import Run, TrainingData, proposals_of, provenance_of
 from deixis.models.training.settings import TrainSettings
 from deixis.storage.atomic import new_file
 
 
 @dataclass(kw_only=True)
 class HMLSTMTrainingData(TrainingData):
-    """Parsed sentences and regions of the training and the validation split, and word vectors."""
+    """Parsed sentences and regions of the training split, and word vectors."""
 
     parsed: ParsedPhotos
-    dev_parsed: ParsedPhotos | None
     word_vectors: WordVectors
 
     @cached_property
@@ -57,17 +58,11 @@ def prepare_data(run: Run) -> HMLSTMTrainingData:
             f"{run.dataset.path}: correspondence=gold needs boxes of phrases, and the data set has none; import it "
             "with --entities, or set correspondence=mixed"
         )
-    known = run.prepared if isinstance(run.prepared, HMLSTMTrainingData) else None
-    vectors = known.word_vectors if known else named_vectors(data.word_vectors or PACKAGES[0])
-    train, dev = run.read_photos(data.feature_source, sentences=True)
-
-    def parse(features: PhotoFeatures, gold: bool = False) -> ParsedPhotos:
-        return in_turn(lambda: parse_photos(run.dataset, features, gold=gold, on_progress=run.on_progress))
-
-    parsed = known.parsed if known else parse(train, gold)
+    vectors = named_vectors(data.word_vectors or PACKAGES[0])
+    train = run.read_training_photos(data.feature_source, sentences=True)
+    parsed = _parse(run, train, gold)
     return HMLSTMTrainingData(
         train=train,
-        dev=dev,
         sentences=len(parsed.forest),
         texts=f"{len(parsed.forest):,} sentences",
         sources={
@@ -75,9 +70,28 @@ def prepare_data(run: Run) -> HMLSTMTrainingData:
             "word vectors": vectors.source,
         },
         parsed=parsed,
-        dev_parsed=None if dev is None else parse(dev),
         word_vectors=vectors,
     )
+
+
+def _parse(run: Run, features: PhotoFeatures, gold: bool = False) -> ParsedPhotos:
+    return rank_zero_first(lambda: parse_photos(run.dataset, features, gold=gold, on_progress=run.on_progress))
+
+
+def validation(run: Run, data: HMLSTMTrainingData, photos: Photos) -> Validation | None:
+    """Score retrieval; the mean recall selects the best epoch of each stage."""
+    dev = run.read_photos(photos, run.settings[HMLSTMDataSettings].feature_source)
+    if not has_sentences(dev):
+        return None
+    parsed = _parse(run, dev)
+    return Validation(dev, lambda pipeline: score_retrieval(pipeline.model, parsed))
+
+
+def score_retrieval(model: HMLSTM, parsed: ParsedPhotos) -> DevScores:
+    photos = model.prepare_visual(parsed.regions.vectors[parsed.regions.starts[:-1]])
+    count = len(parsed.forest)
+    sentences = model.embed_nodes(parsed.forest, range(count), [0] * count)
+    return retrieval_scores(model.scores(photos, sentences), parsed.photo)
 
 
 class _TrainingPipeline(HMLSTMPipeline):
@@ -147,7 +161,7 @@ def _learned_correspondences(run: Run, model: HMLSTM, data: HMLSTMTrainingData, 
         run.on_progress(f"round {number}: {description}", done, total)
 
     path = run.out / f"{number}-correspondences.jsonl"
-    found = in_turn(lambda: find_correspondences(model, data.parsed, path, show))
+    found = rank_zero_first(lambda: find_correspondences(model, data.parsed, path, show))
     if run.is_first:
         scores = data.gold_phrases.score(found)
         if scores:
@@ -156,13 +170,3 @@ def _learned_correspondences(run: Run, model: HMLSTM, data: HMLSTMTrainingData, 
                 document = {"round": number, **asdict(scores)}
                 unfinished.write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     return found
-
-
-def evaluate(run: Run, pipeline: HMLSTMPipeline, data: HMLSTMTrainingData) -> DevScores:
-    """Score retrieval on the validation split; the mean recall selects the best epoch of each stage."""
-    assert data.dev_parsed is not None  # noqa: S101 - only called with a validation split
-    model, parsed = pipeline.model, data.dev_parsed
-    photos = model.prepare_visual(parsed.regions.vectors[parsed.regions.starts[:-1]])
-    count = len(parsed.forest)
-    sentences = model.embed_nodes(parsed.forest, range(count), [0] * count)
-    return retrieval_scores(model.scores(photos, sentences), parsed.photo)

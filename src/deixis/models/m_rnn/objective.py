@@ -13,7 +13,7 @@ from torch import Tensor
 
 from deixis.errors import DatasetError
 from deixis.models.m_rnn.network import MRNNNetwork
-from deixis.models.training.distributed import by_shares, same_everywhere
+from deixis.models.training.distributed import broadcast, sharded_forward
 from deixis.models.training.objective import LossValue
 
 _LOG_2 = float(np.log(2))
@@ -72,7 +72,7 @@ class LikelihoodObjective:
         def losses(words: Tensor, lengths: Tensor, *inputs: Tensor) -> Tensor:
             return network.sentence_losses(network.visual_context(*inputs), words, lengths, smoothing)
 
-        loss, nll, count = by_shares(losses, words, lengths.to(device), *inputs).sum(0) / _LOG_2  # nats to bits
+        loss, nll, count = sharded_forward(losses, words, lengths.to(device), *inputs).sum(0) / _LOG_2  # nats to bits
         count = count * _LOG_2  # a number of words
         return LossValue(loss / count, {"perplexity": (nll / count).detach().exp2()})
 
@@ -81,7 +81,7 @@ class LikelihoodObjective:
         owners, order = self._by_photo  # sorted photos of all captions, and the row of each caption
         first = torch.searchsorted(owners, photos)
         count = torch.searchsorted(owners, photos, right=True) - first
-        uniform = same_everywhere(torch.rand(len(photos)))
+        uniform = broadcast(torch.rand(len(photos)))
         return order[first + (uniform * count).long()]
 
     @cached_property
@@ -92,7 +92,7 @@ class LikelihoodObjective:
 
 def draw_views(photos: Tensor, views: int) -> Tensor:
     """The row of a random view of each photo, the same in all processes."""
-    return photos if views == 1 else photos * views + same_everywhere(torch.randint(views, photos.shape))
+    return photos if views == 1 else photos * views + broadcast(torch.randint(views, photos.shape))
 
 
 def photo_inputs(photos: Tensor, cells: Tensor | None, rows: Tensor, device: torch.device) -> list[Tensor]:

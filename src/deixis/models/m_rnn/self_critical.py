@@ -31,7 +31,7 @@ from deixis.evaluation.captions.ngrams import (
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.m_rnn.network import MRNNNetwork
 from deixis.models.m_rnn.objective import LikelihoodObjective, draw_views, photo_inputs
-from deixis.models.training.distributed import by_shares, same_everywhere
+from deixis.models.training.distributed import broadcast, sharded_forward
 from deixis.models.training.objective import LossValue, ShuffledSampler
 from deixis.runtime.modules import eval_mode
 
@@ -76,12 +76,12 @@ class RewardObjective:
         device = network.word_bias.device
         inputs = photo_inputs(self.photos, self.cells, draw_views(batch, self.views), device)
         # The same in all processes, so that the samples of a photo do not depend on which process draws them.
-        uniform = same_everywhere(torch.rand(len(batch), self.samples, self.max_length, device=device))
+        uniform = broadcast(torch.rand(len(batch), self.samples, self.max_length, device=device))
 
         def losses(rows: Tensor, uniform: Tensor, *inputs: Tensor) -> Tensor:
             return self._losses(network, rows, uniform.flatten(0, 1), *inputs)
 
-        loss, reward, words = by_shares(losses, batch.to(device), uniform, *inputs).mean(0)
+        loss, reward, words = sharded_forward(losses, batch.to(device), uniform, *inputs).mean(0)
         found = LossValue(loss / words.detach(), {"reward": reward.detach(), "words": words.detach()})
         if self.likelihood is None:
             return found

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from deixis.arrays import IntArray
+from deixis.data.dataset import Photos
 from deixis.errors import DatasetError, DeixisError
 from deixis.evaluation.items import sentences_of
 from deixis.language.vocabulary import Vocabulary
@@ -24,7 +25,7 @@ from deixis.models.networks import word_tensors
 from deixis.models.photo_features import PhotoFeatures
 from deixis.models.provenance import EncoderInfo, Provenance
 from deixis.models.training.distributed import seeded
-from deixis.models.training.objective import DevScores, Stage
+from deixis.models.training.objective import DevScores, Stage, Validation
 from deixis.models.training.runner import Run, TrainingData, encoder_of
 from deixis.models.training.settings import settings_to_json
 from deixis.models.training.views import SIDES, encode_views, random_views
@@ -54,10 +55,9 @@ class Captions:
 
 @dataclass(kw_only=True)
 class CaptionData(TrainingData):
-    """Captions of the training and validation photos, and the encoder of the photos."""
+    """Captions of the training photos, and the encoder of the photos."""
 
     captions: Captions
-    dev_captions: Captions | None
     encoder: EncoderInfo
 
 
@@ -65,23 +65,37 @@ def prepare_data(run: Run) -> CaptionData:
     """Read the features of photos, or of views of them, and the words of their captions."""
     data = run.settings[CaptionDataSettings]
     grid = data.feature_grid if run.settings[MRNNSettings].attention else 0
-    train, dev = run.read_photos(data.feature_source)
-    known = run.prepared if isinstance(run.prepared, CaptionData) else None
-    captions = known.captions if known else _read_captions(train, grid, run.on_progress, with_photos=not data.views)
+    train = run.read_training_photos(data.feature_source)
+    captions = _read_captions(train, grid, run.on_progress, with_photos=not data.views)
     if captions is None:
         raise DatasetError(f"{run.dataset.path}: no photo of split {run.train_split!r} has a caption to train on")
-    if data.views and not known:
+    if data.views:
         captions = _read_views(run, train, captions, grid)
-    dev_captions = _read_captions(dev, grid, run.on_progress) if dev else None
     return CaptionData(
         train,
-        dev if dev_captions else None,
         sentences=len(captions.words),
         texts=f"{len(captions.words):,} captions",
         captions=captions,
-        dev_captions=dev_captions,
         encoder=encoder_of(train, grid),
     )
+
+
+def validation(run: Run, data: CaptionData, photos: Photos) -> Validation | None:
+    """Perplexity of the captions and, if it selects the best epoch, CIDEr-D of generated ones."""
+    settings = run.settings[CaptionDataSettings]
+    features = run.read_photos(photos, settings.feature_source)
+    dev = _read_captions(features, data.encoder.feature_grid, run.on_progress)
+    if dev is None:
+        return None
+
+    def score(pipeline: CaptionPipeline) -> DevScores:
+        found = caption_perplexity(pipeline.model, dev.photos, dev.words, dev.photo_of_caption)
+        scores = {"perplexity": found.perplexity, "oov": found.oov or 0.0, MONITOR: -found.perplexity}
+        if settings.monitor == "cider":
+            scores["cider_d"] = caption_cider(pipeline.model, dev.photos, dev.by_photo())
+        return DevScores("cider_d" if settings.monitor == "cider" else MONITOR, scores)
+
+    return Validation(features, score)
 
 
 def _read_captions(
@@ -202,17 +216,6 @@ def _reward(references: list[list[tuple[str, ...]]], model: MRNN, settings: Capt
         return cider_d
     wrong = WrongWordPenalty(references, model.vocabulary)
     return lambda words, photos: cider_d(words, photos) - penalty * wrong(words, photos)
-
-
-def evaluate(run: Run, pipeline: CaptionPipeline, data: CaptionData) -> DevScores:
-    """Perplexity of the validation captions and, if it selects the best epoch, CIDEr-D of generated ones."""
-    dev, monitor = data.dev_captions, run.settings[CaptionDataSettings].monitor
-    assert dev is not None  # noqa: S101 - evaluated only if there are validation captions
-    found = caption_perplexity(pipeline.model, dev.photos, dev.words, dev.photo_of_caption)
-    scores = {"perplexity": found.perplexity, "oov": found.oov or 0.0, MONITOR: -found.perplexity}
-    if monitor == "cider":
-        scores["cider_d"] = caption_cider(pipeline.model, dev.photos, dev.by_photo())
-    return DevScores("cider_d" if monitor == "cider" else MONITOR, scores)
 
 
 def finish(run: Run, pipeline: CaptionPipeline, data: CaptionData) -> None:

@@ -206,7 +206,7 @@ TWO_BRANCH = ModelSpec(
     prepare_data=lazy("deixis.models.matching.training:prepare_data"),
     build=lazy("deixis.models.matching.training:build_two_branch"),
     objective=lazy("deixis.models.matching.training:two_branch_objective"),
-    evaluate=lazy("deixis.models.matching.training:evaluate"),
+    validation=lazy("deixis.models.matching.training:validation"),
     load=lazy("deixis.models.matching.pipeline:MatchingPipeline.from_artifact"),
 )
 
@@ -218,6 +218,6 @@ SIMILARITY = ModelSpec(
     prepare_data=lazy("deixis.models.matching.training:prepare_data"),
     build=lazy("deixis.models.matching.training:build_similarity"),
     objective=lazy("deixis.models.matching.training:similarity_objective"),
-    evaluate=lazy("deixis.models.matching.training:evaluate"),
+    validation=lazy("deixis.models.matching.training:validation"),
     load=lazy("deixis.models.matching.pipeline:MatchingPipeline.from_artifact"),
 )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from deixis.data.dataset import Dataset
+from deixis.data.dataset import Dataset, Photos
 from deixis.data.pairs import RegionPhrasePairs
 from deixis.errors import DeixisError
 from deixis.language.features import TextFeatures
@@ -29,10 +29,10 @@ from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
 from deixis.models.matching.two_branch import TwoBranch
 from deixis.models.photo_features import PhotoFeatures, sentence_vectors
 from deixis.models.training.data import MatchingDataSettings, read_encoder_vectors, training_photos
-from deixis.models.training.distributed import seeded
-from deixis.models.training.objective import DevScores, Sampler, Stage, retrieval_scores
+from deixis.models.training.distributed import rank_zero_first, seeded
+from deixis.models.training.objective import DevScores, Sampler, Stage, Validation, retrieval_scores
 from deixis.models.training.regions import dev_regions, localization_scores, phrase_vectors, region_set
-from deixis.models.training.runner import Run, TrainingData, in_turn, proposals_of, provenance_of
+from deixis.models.training.runner import Run, TrainingData, proposals_of, provenance_of
 
 Rows = NDArray[np.float16] | NDArray[np.float32]
 TextInput = Rows | Sequence[str]
@@ -41,18 +41,22 @@ TextInput = Rows | Sequence[str]
 
 @dataclass(kw_only=True)
 class MatchingData(TrainingData):
-    """Pairs to train on, and those of the validation split."""
+    """Pairs to train on."""
 
     visual: Rows  # features of photos or regions, by the rows that samplers name
     text: TextInput  # sentences or phrases, likewise
     pairs: RegionPhrasePairs | NDArray[np.int64]  # regions and phrases; or the row of the photo of each sentence
     training_texts: Callable[[], Sequence[str]]  # every training text, as often as it occurs: what a vocabulary counts
-    text_features: TextFeatures | None  # fitted; None with a text encoder
-    evaluate: Callable[[TwoBranch | Similarity], DevScores] | None = None  # on the validation split; None without one
+    encoder: _Texts
+
+    @property
+    def text_features(self) -> TextFeatures | None:
+        """The fitted text features; None with a text encoder."""
+        return self.encoder.features
 
 
 def prepare_data(run: Run) -> MatchingData:
-    """Read the features of the training and validation pairs."""
+    """Read the features of the training pairs."""
     data, dataset = run.settings[MatchingDataSettings], run.dataset
     if data.train_on == "both":
         raise DeixisError("train_on=both: only cca trains on both together; take sentences or phrases")
@@ -60,16 +64,31 @@ def prepare_data(run: Run) -> MatchingData:
         raise DeixisError("batch_size=1: batch norm needs 2 pairs or more")
     training_photos(dataset, run.train_split, boxes=data.uses_regions)
     # First the texts: missing word vectors raise an error before any photo is encoded.
-    texts = in_turn(lambda: _read_texts(run))
-    train, dev = run.read_photos(data.feature_source, boxes=data.uses_regions, sentences=data.uses_sentences)
-    if isinstance(run.prepared, MatchingData):
-        prepared = run.prepared
-    else:
-        prepared = (_phrase_data if data.uses_regions else _sentence_data)(run, train, texts)
-    scorer = None
-    if dev is not None:
-        scorer = _localization_scorer(run, dev, texts) if data.uses_regions else _retrieval_scorer(dev, texts)
-    return replace(prepared, dev=dev if scorer else None, evaluate=scorer)
+    texts = rank_zero_first(lambda: _read_texts(run))
+    train = run.read_training_photos(data.feature_source, boxes=data.uses_regions, sentences=data.uses_sentences)
+    return (_phrase_data if data.uses_regions else _sentence_data)(run, train, texts)
+
+
+def validation(run: Run, data: MatchingData, photos: Photos) -> Validation | None:
+    """Score retrieval; localization, for a model of phrases, where R@1 chooses the best epoch."""
+    settings, texts = run.settings[MatchingDataSettings], data.encoder
+    dev = run.read_photos(photos, settings.feature_source)
+    if settings.uses_regions:
+        regions = dev_regions(dev, run.on_progress)
+        if regions is None:
+            return None
+        phrases = texts.encode_phrases(run, regions.pairs.phrases)
+        return Validation(dev, lambda pipeline: DevScores("r1", localization_scores(pipeline.model, regions, phrases)))
+    rows, owner = dev.photos.sentence_rows()
+    if not len(rows):
+        return None
+    visual, text = dev.vectors(), texts.encode_captions(rows)
+
+    def score(pipeline: MatchingPipeline) -> DevScores:
+        model: Any = pipeline.model
+        return retrieval_scores(model.scores(model.prepare_visual(visual), model.prepare_text(text)), owner)
+
+    return Validation(dev, score)
 
 
 @dataclass(frozen=True)
@@ -107,21 +126,14 @@ def _sentence_data(run: Run, train: PhotoFeatures, texts: _Texts) -> MatchingDat
     rows, owner = train.photos.sentence_rows()
     return MatchingData(
         train=train,
-        dev=None,
         sentences=len(rows),
         texts=f"{len(rows):,} sentences",
         visual=train.vectors(),
         text=texts.encode_captions(rows),
         pairs=owner,
         training_texts=lambda: texts.caption_texts(rows),
-        text_features=texts.features,
+        encoder=texts,
     )
-
-
-def _retrieval_scorer(dev: PhotoFeatures, texts: _Texts) -> Callable[[TwoBranch | Similarity], DevScores]:
-    rows, owner = dev.photos.sentence_rows()
-    visual, text = dev.vectors(), texts.encode_captions(rows)
-    return lambda model: retrieval_scores(model.scores(model.prepare_visual(visual), model.prepare_text(text)), owner)
 
 
 def _phrase_data(run: Run, train: PhotoFeatures, texts: _Texts) -> MatchingData:
@@ -131,7 +143,6 @@ def _phrase_data(run: Run, train: PhotoFeatures, texts: _Texts) -> MatchingData:
     pairs = regions.pairs
     return MatchingData(
         train=train,
-        dev=None,
         phrases=len(pairs),
         texts=f"{len(pairs):,} phrases",
         sources={"proposals": proposals_of(train, data.max_proposals)},
@@ -139,19 +150,8 @@ def _phrase_data(run: Run, train: PhotoFeatures, texts: _Texts) -> MatchingData:
         text=texts.encode_phrases(run, pairs.phrases),
         pairs=pairs,
         training_texts=lambda: [pairs.phrases[phrase] for phrase in pairs.phrase],
-        text_features=texts.features,
+        encoder=texts,
     )
-
-
-def _localization_scorer(
-    run: Run, dev: PhotoFeatures, texts: _Texts
-) -> Callable[[TwoBranch | Similarity], DevScores] | None:
-    """Score localization; R@1 chooses the best epoch. None if no phrase has a box."""
-    regions = dev_regions(dev, run.on_progress)
-    if regions is None:
-        return None
-    phrases = texts.encode_phrases(run, regions.pairs.phrases)
-    return lambda model: DevScores("r1", localization_scores(model, regions, phrases))
 
 
 def build_two_branch(run: Run, data: MatchingData) -> MatchingPipeline:
@@ -210,13 +210,6 @@ def similarity_objective(run: Run, pipeline: MatchingPipeline, data: MatchingDat
         sampler = LabelledSentenceSampler(data.pairs, run.training.batch_size)
     loss = LogisticObjective(_on(run.device, data.visual), _on(run.device, np.asarray(data.text)))
     return Stage(model.network, sampler, loss)
-
-
-def evaluate(run: Run, pipeline: MatchingPipeline, data: MatchingData) -> DevScores:
-    """Score retrieval on the validation split; localization, for a model of phrases."""
-    assert data.evaluate is not None  # noqa: S101 - only called with a validation split
-    model: Any = pipeline.model
-    return data.evaluate(model)
 
 
 def _on(device: torch.device, rows: Rows) -> Features:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -24,22 +24,35 @@ from deixis.storage.artifacts import damaged
 from deixis.storage.atomic import new_file
 
 FORMAT = "deixis-checkpoint"
-VERSION = 2
+VERSION = 3
 WEIGHTS, AVERAGE, OPTIMIZER = "weights/", "average/", "optimizer/"
 
 
 @dataclass(frozen=True)
-class Best:
-    """The best evaluation so far."""
+class EpochScores:
+    """Scores of an epoch on a validation set."""
 
     step: int
     epoch: int  # counted from 1
-    monitor: str  # the score that chose it; empty without a validation split
+    monitor: str  # the score that chooses the best epoch; empty without a validation set
     scores: Mapping[str, float]
 
     @property
     def value(self) -> float:
         return self.scores.get(self.monitor, float("-inf"))
+
+
+def best_epoch(evaluations: Sequence[EpochScores], patience: int = 0) -> tuple[EpochScores | None, bool]:
+    """Return the best of the epochs, and whether early stopping ends training after them.
+
+    Epochs after the early stop are ignored: `patience` evaluations without improvement; 0 never stops.
+    """
+    best, since_best = None, 0
+    for each in evaluations:
+        best, since_best = (each, 0) if best is None or each.value > best.value else (best, since_best + 1)
+        if 0 < patience <= since_best:
+            return best, True
+    return best, False
 
 
 @dataclass(frozen=True)
@@ -49,9 +62,7 @@ class Position:
     step: int = 0
     epoch: int = 0  # counted from 0
     batches: int = 0  # of this epoch, already used
-    bests: Mapping[str, Best] = field(default_factory=dict)  # by the name of the choice
-    evaluations_since_best: Mapping[str, int] = field(default_factory=dict)
-    stopped: bool = False  # by early stopping
+    evaluations: Mapping[str, Sequence[EpochScores]] = field(default_factory=dict)  # by the name of the validation set
     seconds: float = 0.0
     log_bytes: int = 0  # what an interrupted run wrote later is removed
 
@@ -80,8 +91,10 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], Position]:
         if facts["checksum"] != _checksum(tensors):
             raise ValueError("the checksum does not match")
         position = dict(facts["position"])
-        bests = {choice: Best(**best) for choice, best in position.pop("bests").items()}
-        return tensors, Position(**position, bests=bests)
+        evaluations = {
+            name: [EpochScores(**scores) for scores in epochs] for name, epochs in position.pop("evaluations").items()
+        }
+        return tensors, Position(**position, evaluations=evaluations)
 
 
 def _checksum(tensors: Mapping[str, Tensor]) -> int:

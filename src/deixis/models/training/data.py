@@ -18,9 +18,6 @@ if TYPE_CHECKING:  # a model's settings are read without its training data
     from deixis.language.vectors import WordVectors
     from deixis.models.photo_features import PhotoFeatures
 
-HALVES = ("first-half", "second-half")
-"""The halves of the validation split: every other photo, from the first or the second."""
-
 
 @dataclass(frozen=True)
 class DataSettings:
@@ -30,21 +27,12 @@ class DataSettings:
     ----------
     train_split
         Split to train on.
-    select_on
-        Photos of the validation split that choose the best epoch: all, or every other one from the first or second.
-        halves: either half chooses, for a model in a folder of its own.
     features_dir
         Directory of precomputed features, made by ``deixis features``; empty encodes the photos.
     """
 
     train_split: str = "train"
-    select_on: Literal["all", "first-half", "second-half", "halves"] = "all"
     features_dir: str = ""
-
-    def select(self, photos: Photos) -> Photos:
-        """Return the validation photos that choose the best epoch."""
-        halves = dict(zip(HALVES, (photos[::2], photos[1::2]), strict=True))
-        return halves.get(self.select_on, photos)
 
 
 @dataclass(frozen=True)
@@ -171,6 +159,11 @@ class FeatureSource:
     proposal_source: ProposalSource | None = None
     location_weight: float = 0.0
     photo_vector: PhotoVector = "photo"
+
+
+def validation_split(dataset: Dataset, train_split: str = "") -> str | None:
+    """Return the name of the validation split, dev or val, unless it is the split to train on."""
+    return next((name for name in ("dev", "val") if name in dataset.manifest.splits and name != train_split), None)
 
 
 def training_photos(dataset: Dataset, split: str, *, boxes: bool = False) -> Photos:

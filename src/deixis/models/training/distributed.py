@@ -1,8 +1,8 @@
 """Training one model in several processes, with the same result as in one process.
 
 ``torchrun`` starts the processes and sets their environment. Each process receives the whole batch, computes its share
-of the rows, and gathers the rows of the others with gradients (`by_shares`): every process then has the loss of the
-whole batch, with all negatives. The mean of their gradients (`average_gradients`) is the gradient of one process.
+of the rows, and gathers the rows of the others with gradients (`sharded_forward`): every process then has the loss of
+the whole batch, with all negatives. The mean of their gradients (`average_gradients`) is the gradient of one process.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import torch
@@ -20,6 +20,8 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from deixis.errors import DeixisError
+
+T = TypeVar("T")
 
 
 def chosen_device(name: str) -> torch.device:
@@ -43,6 +45,17 @@ def process_count() -> int:
 def process_number() -> int:
     """Return the rank of this process; process 0 writes files and messages."""
     return dist.get_rank() if dist.is_initialized() else 0
+
+
+def rank_zero_first(work: Callable[[], T]) -> T:
+    """Run work in one process after the other: the first fills a folder, the others find it done."""
+    done: list[T] = []
+    for number in range(process_count()):
+        if number == process_number():
+            done.append(work())
+        if process_count() > 1:
+            dist.barrier()
+    return done[0]
 
 
 @contextmanager
@@ -86,7 +99,7 @@ def own_share(rows: int) -> slice:
     return slice(rows * number // count, rows * (number + 1) // count)
 
 
-def by_shares(compute: Callable[..., Tensor], *rows: Tensor) -> Tensor:
+def sharded_forward(compute: Callable[..., Tensor], *rows: Tensor) -> Tensor:
     """Compute all rows, each process its share of them.
 
     `compute` gives a row for each row of its arguments, which are the same in all processes.
@@ -178,7 +191,7 @@ def broadcast_weights(network: nn.Module) -> None:
             dist.broadcast(tensor, 0)
 
 
-def same_everywhere(drawn: Tensor) -> Tensor:
+def broadcast(drawn: Tensor) -> Tensor:
     """Copy what the first process has drawn to all: randomness must not depend on the shares."""
     if process_count() > 1:
         dist.broadcast(drawn, 0)

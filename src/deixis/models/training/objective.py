@@ -15,6 +15,7 @@ from deixis.data.pairs import Integers
 from deixis.errors import DatasetError
 from deixis.evaluation.retrieval import recall_at_k
 from deixis.evaluation.score_matrix import Scores
+from deixis.models.photo_features import PhotoFeatures
 from deixis.models.training.settings import TrainSettings
 
 Batch = TypeVar("Batch")
@@ -77,9 +78,9 @@ class Loss(Protocol[Batch_contra]):
     """Computes the loss of a network on a batch.
 
     With several processes, each one receives the whole batch. Expensive parts are shared by
-    `deixis.models.training.distributed.by_shares`; the rest is written as for one process. Nothing random may follow,
-    because processes draw different numbers. All learned parameters, also a temperature of the loss, belong to the
-    network; what changes with the epoch is written into the batch by the sampler.
+    `distributed.sharded_forward`; the rest is written as for one process. Nothing random may follow, because processes
+    draw different numbers. All learned parameters, also a temperature of the loss, belong to the network; what changes
+    with the epoch is written into the batch by the sampler.
 
     A loss with a true attribute `static` neither waits for the GPU nor branches on values there, and its batches are
     dataclasses of tensors: its steps may be captured as a CUDA graph.
@@ -122,5 +123,12 @@ def retrieval_scores(scores: Scores, photo_of_sentence: NDArray[np.integer]) -> 
     return DevScores("mean_recall", {**found, "mean_recall": sum(recalls) / len(recalls)})
 
 
-Evaluate = Callable[[], DevScores]
-"""Measures the network as it is now; called in the first process only, without gradients, in `eval` mode."""
+@dataclass(frozen=True)
+class Validation:
+    """Features of validation photos, and a function that scores a pipeline on them.
+
+    It is called in the first process only, without gradients, and with the network in `eval` mode.
+    """
+
+    features: PhotoFeatures
+    score: Callable[[Any], DevScores]

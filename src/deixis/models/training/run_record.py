@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deixis.errors import DeixisError
-from deixis.models.training.checkpoints import Best
+from deixis.models.training.checkpoints import EpochScores
 from deixis.models.training.settings import TrainSettings, settings_to_json
 from deixis.storage.artifacts import damaged
 from deixis.storage.atomic import explain_os_errors, new_file
 
 if TYPE_CHECKING:
-    from deixis.data.dataset import Dataset
+    from deixis.data.dataset import Dataset, Photos
 
 
 FORMAT = "deixis-run"
@@ -49,18 +49,14 @@ class RunDescription:
     features: Mapping[str, str] = field(default_factory=dict)  # encoder, proposals, word vectors
 
 
-def describe_data(dataset: Dataset, *splits: str) -> DataDescription:
-    return DataDescription(
-        dataset.path.name,
-        dataset.manifest.hash,
-        {split: _split_hash(dataset, split) for split in splits},
-        dataset.manifest.licence,
-    )
+def describe_data(dataset: Dataset, splits: Mapping[str, Photos]) -> DataDescription:
+    hashes = {name: photo_hash(photos) for name, photos in splits.items()}
+    return DataDescription(dataset.path.name, dataset.manifest.hash, hashes, dataset.manifest.licence)
 
 
-def _split_hash(dataset: Dataset, split: str) -> str:
-    ids = dataset.tables["photos"]["id"].take(dataset.split(split).rows).to_pylist()
-    return "sha256:" + hashlib.sha256("\n".join(ids).encode()).hexdigest()
+def photo_hash(photos: Photos) -> str:
+    """Return a hash of the ids of photos."""
+    return "sha256:" + hashlib.sha256("\n".join(photos.ids).encode()).hexdigest()
 
 
 def versions() -> dict[str, str]:
@@ -196,7 +192,7 @@ def format_duration(seconds: float) -> str:
     return f"{seconds // 3600} h {seconds % 3600 // 60} min"
 
 
-def model_card(about: RunDescription, settings: TrainSettings | None, best: Best, seconds: float) -> str:
+def model_card(about: RunDescription, settings: TrainSettings | None, best: EpochScores, seconds: float) -> str:
     """Return the card of a model in Markdown.
 
     `settings` is None for a model with a closed form.
@@ -221,7 +217,7 @@ def _data_rows(about: RunDescription) -> dict[str, Any]:
     return {"data set": about.data.name, "hash": about.data.hash, **hashes, **about.features}
 
 
-def _scores(best: Best) -> str:
+def _scores(best: EpochScores) -> str:
     if not best.scores:
         which = ": these are the weights of the last epoch" if best.step else ""
         return f"## Scores\n\nNot measured on dev{which}."
@@ -231,7 +227,7 @@ def _scores(best: Best) -> str:
     return f"{table}\n\nThe weights were chosen by the best `{best.monitor}`, so these scores are slightly optimistic."
 
 
-def _again(about: RunDescription, best: Best, seconds: float) -> str:
+def _again(about: RunDescription, best: EpochScores, seconds: float) -> str:
     made_with = ", ".join(f"{name} {number}" for name, number in versions().items())
     command = f"\n\n```\n{about.command}\n```" if about.command else ""
     steps = f"{best.step:,} steps, to epoch {best.epoch:,}, after" if best.step else "in"

@@ -9,24 +9,24 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-import torch.distributed as dist
 
-from deixis.data.dataset import Dataset
+from deixis.data.dataset import Dataset, Photos
 from deixis.errors import DatasetError, DeixisError
 from deixis.models.arguments import check_path, check_text
 from deixis.models.photo_features import PhotoFeatures
 from deixis.models.pipeline import new_model
 from deixis.models.provenance import EncoderInfo, Provenance, TrainOn
 from deixis.models.registry import ModelSpec, get_spec
-from deixis.models.training.checkpoints import Best
+from deixis.models.training.checkpoints import EpochScores
 from deixis.models.training.data import (
-    HALVES,
     DataSettings,
     FeatureSource,
     RegionDataSettings,
@@ -34,9 +34,10 @@ from deixis.models.training.data import (
     read_photos,
     refuse_no_photos,
     training_photos,
+    validation_split,
 )
-from deixis.models.training.distributed import chosen_device, process_count, process_number, processes
-from deixis.models.training.objective import Evaluate, Stage
+from deixis.models.training.distributed import chosen_device, process_number, processes, rank_zero_first
+from deixis.models.training.objective import DevScores, Stage, Validation
 from deixis.models.training.run_record import (
     RunDescription,
     describe_data,
@@ -46,14 +47,8 @@ from deixis.models.training.run_record import (
 )
 from deixis.models.training.settings import Settings, TrainSettings, settings_to_json, train_command
 from deixis.models.training.trainer import MODEL, RUN, Outcome, Trainer, refuse_unusable
-from deixis.storage.atomic import explain_os_errors, make_parents, new_directory
+from deixis.storage.atomic import explain_os_errors, new_directory
 from deixis.storage.progress import OnProgress, no_progress
-
-T = TypeVar("T")
-
-
-DEV_SPLITS = ("dev", "val")
-"""Names of the validation split; the first one in the data set is used."""
 
 
 @dataclass(frozen=True)
@@ -114,14 +109,13 @@ class TrainResult:
 
 @dataclass
 class TrainingData:
-    """What the runner must know of the data of a model. Models extend it with what they train on."""
+    """Base class of prepared training data."""
 
     train: PhotoFeatures
-    dev: PhotoFeatures | None  # None where the model cannot be measured on them
     sentences: int = 0
     phrases: int = 0
     texts: str = ""  # the numbers of examples on the model card, such as "320 sentences"
-    sources: dict[str, str] = field(default_factory=dict)  # what else the model is made from, for the model card
+    sources: dict[str, str] = field(default_factory=dict)  # other inputs of the model, for the model card
 
 
 @dataclass(frozen=True)
@@ -135,7 +129,8 @@ class Run:
     resume: bool = False
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     on_progress: OnProgress = no_progress
-    prepared: TrainingData | None = None  # data that differs in the validation photos only, to take the rest from
+    validation: Mapping[str, Photos] = field(default_factory=dict)  # by name; the first set chooses the best epoch
+    keep_epochs: bool = False
 
     @property
     def is_first(self) -> bool:
@@ -150,39 +145,24 @@ class Run:
     def train_split(self) -> str:
         return self.settings[DataSettings].train_split
 
-    @property
-    def dev_split(self) -> str | None:
-        """Name of the validation split, if the data set has one besides the split to train on."""
-        splits = self.dataset.manifest.splits
-        return next((name for name in DEV_SPLITS if name in splits and name != self.train_split), None)
+    def read_photos(self, photos: Photos, source: FeatureSource) -> PhotoFeatures:
+        """Read the features of photos; missing features are computed by the first process."""
+        return rank_zero_first(lambda: read_photos(self.dataset, photos, source, on_progress=self.on_progress))
 
-    def read_photos(
-        self,
-        features: FeatureSource,
-        dev_features: FeatureSource | None = None,
-        *,
-        boxes: bool = False,
-        sentences: bool = False,
-    ) -> tuple[PhotoFeatures, PhotoFeatures | None]:
-        """Read the features of the training photos, and of the validation photos if there are any.
-
-        `dev_features` are those of the validation photos, if they differ; `boxes` requires a data set with boxes, and
-        `sentences` requires sentences of the photos.
-        """
-        photos = training_photos(self.dataset, self.train_split, boxes=boxes)
-        if self.prepared:
-            train = self.prepared.train
-        else:
-            train = in_turn(lambda: read_photos(self.dataset, photos, features, on_progress=self.on_progress))
+    def read_training_photos(
+        self, source: FeatureSource, *, boxes: bool = False, sentences: bool = False
+    ) -> PhotoFeatures:
+        """Read the features of the training photos; on request, refuse photos without boxes or sentences."""
+        train = self.read_photos(training_photos(self.dataset, self.train_split, boxes=boxes), source)
         refuse_no_photos(self.dataset, train, self.train_split)
         if sentences and not has_sentences(train):
             raise DatasetError(f"{self.dataset.path}: no photo of split {self.train_split!r} has a sentence")
-        if self.dev_split is None:
-            return train, None
-        dev_photos = self.settings[DataSettings].select(self.dataset.split(self.dev_split))
-        source = dev_features or features
-        dev = in_turn(lambda: read_photos(self.dataset, dev_photos, source, on_progress=self.on_progress))
-        return train, dev if has_sentences(dev) or not sentences else None
+        return train
+
+    def prepare_validation(self, data: TrainingData) -> dict[str, Validation]:
+        """Prepare the validation sets on which the model can be scored."""
+        found = {name: self.spec.validation(self, data, photos) for name, photos in self.validation.items()}
+        return {name: validation for name, validation in found.items() if validation is not None}
 
     def about(self, data: TrainingData) -> RunDescription:
         """Describe the run for its files and the model card."""
@@ -195,15 +175,23 @@ class Run:
         }
         parts = [part for part in self.settings.parts if not isinstance(part, TrainSettings)]
         settings = {name: value for part in parts for name, value in settings_to_json(part).items()}
-        facts = describe_data(self.dataset, self.train_split, *filter(None, [self.dev_split]))
+        splits = {self.train_split: self.dataset.split(self.train_split), **self.validation}
+        facts = describe_data(self.dataset, splits)
         command = train_command(self.spec.name, self.dataset.path, self.settings, self.spec.defaults)
         return RunDescription(self.spec.name, settings, facts, command, used)
 
-    def result(self, data: TrainingData, path: Path, best: Best, outcome: Outcome | None = None) -> TrainResult:
+    def result(
+        self,
+        data: TrainingData,
+        path: Path,
+        validation: Mapping[str, Validation],
+        best: EpochScores,
+        outcome: Outcome | None = None,
+    ) -> TrainResult:
         dev = None
-        if data.dev is not None and self.dev_split and best.scores:
-            scores = {name: value for name, value in best.scores.items() if name not in self.spec.internal_scores}
-            dev = DevResult(self.dev_split, len(data.dev.photos), scores, data.dev.left_out)
+        for name, each in islice(validation.items(), 1 if best.scores else 0):
+            scores = {score: value for score, value in best.scores.items() if score not in self.spec.internal_scores}
+            dev = DevResult(name, len(each.features.photos), scores, each.features.left_out)
         counts = len(data.train.photos), data.sentences, data.phrases
         settings = self.settings.to_json()
         return TrainResult(
@@ -218,6 +206,8 @@ def train(
     out: str | os.PathLike[str] | None = None,
     settings: Settings | str | os.PathLike[str] | None = None,
     resume: bool = False,
+    validation: Mapping[str, Photos] | None = None,
+    keep_epochs: bool = False,
     on_progress: OnProgress = no_progress,
     **changes: Any,
 ) -> TrainResult | None:
@@ -238,6 +228,11 @@ def train(
         Name of a preset, or path of a JSON file.
     resume
         Continue the run in the directory from its last checkpoint.
+    validation
+        Photos that the epochs of a network are scored on, by name, each set on its own; the first set chooses the best
+        epoch. By default the photos of the split dev, or val.
+    keep_epochs
+        Save the weights of every scored epoch, in the folder ``epochs`` of the run.
     on_progress
         Progress callback.
     changes
@@ -262,80 +257,64 @@ def train(
         spec.check(settings)
     dataset = data if isinstance(data, Dataset) else Dataset(check_path(data, "data"))
     folder = Path(check_path(out, "out")) if out is not None else Path(f"{model}.model")
+    if validation is None:
+        name = validation_split(dataset, settings[DataSettings].train_split)
+        validation = {name: dataset.split(name)} if name else {}
+    run = Run(spec, settings, dataset, folder, resume, on_progress=on_progress, validation=validation)
     training = settings.get(TrainSettings)
     if training is None:
         if resume:
             raise DeixisError(f"--resume: {model} is trained in one pass and has no checkpoints; run it again")
-        return _fit_closed_form(Run(spec, settings, dataset, folder, on_progress=on_progress))
-    if spec.single_choice and settings[DataSettings].select_on == "halves":
-        raise DeixisError(f"select_on=halves: {model} needs a run for each half; set {' or '.join(HALVES)}")
+        return _fit_closed_form(run)
     refuse_unusable(folder, resume)
     with processes(chosen_device(training.device)) as device:
         shown = on_progress if process_number() == 0 else no_progress
-        run = Run(spec, settings, dataset, folder, resume, device, shown)
-        return _train_network(run)
+        return _train_network(replace(run, device=device, on_progress=shown, keep_epochs=keep_epochs))
 
 
 def _fit_closed_form(run: Run) -> TrainResult:
     started = time.monotonic()
-    spec = run.spec
     with new_model(run.out) as unfinished:
-        data = spec.prepare_data(run)
-        model = spec.build(run, data)
-        found = spec.evaluate(run, model, data) if data.dev is not None else None
-        best = Best(0, 0, found.monitor if found else "", dict(found.scores) if found else {})
-        about = run.about(data)
-        if found and data.dev is not None:
-            scored = f"{len(data.dev.photos):,} photos; {len(data.dev.left_out):,} left out"
-            about = replace(about, features={**about.features, f"scored on {run.dev_split}": scored})
+        data = run.spec.prepare_data(run)
+        validation = run.prepare_validation(data)
+        model = run.spec.build(run, data)
+        about, best = run.about(data), EpochScores(0, 0, "", {})
+        for name, each in islice(validation.items(), 1):
+            found = each.score(model)
+            best = EpochScores(0, 0, found.monitor, dict(found.scores))
+            scored = f"{len(each.features.photos):,} photos; {len(each.features.left_out):,} left out"
+            about = replace(about, features={**about.features, f"scored on {name}": scored})
         model.write(unfinished, model_card(about, None, best, time.monotonic() - started))
-    return run.result(data, run.out, best)
+    return run.result(data, run.out, validation, best)
 
 
 def _train_network(run: Run) -> TrainResult | None:
     spec = run.spec
     data = spec.prepare_data(run)
+    validation = run.prepare_validation(data)
     model = spec.build(run, data)
+    evaluate = {name: partial(each.score, model) for name, each in validation.items()}
     objective = spec.objective(run, model, data)
-    choices = _choices(run, model, data)
     if isinstance(objective, Stage):
-        outcome = _train_stage(run, model, objective, choices, run.out, run.about(data), run.resume)
+        outcome = _train_stage(run, model, objective, evaluate, run.out, run.about(data), run.resume)
     elif objective is not None:
-        outcome = _train_stages(run, model, data, choices)
+        outcome = _train_stages(run, model, data, objective, evaluate)
     else:
         raise DeixisError(f"{spec.name}: has training settings but no objective")
     if not run.is_first:
         return None
     if spec.finish:
         spec.finish(run, model, data)
-    return run.result(data, outcome.model.parent, outcome.best, outcome)
+    return run.result(data, run.out, validation, outcome.best, outcome)
 
 
-Choices = Mapping[str, Evaluate | None]
-"""What chooses the best epoch, by name: the validation split, without a name, or each half of it."""
-
-
-def _choices(run: Run, model: Any, data: TrainingData) -> Choices:
-    if data.dev is None:
-        return {"": None}
-
-    def evaluation(own_run: Run, own_data: TrainingData) -> Evaluate:
-        def evaluate() -> Any:
-            return run.spec.evaluate(own_run, model, own_data)
-
-        return evaluate
-
-    if run.settings[DataSettings].select_on != "halves":
-        return {"": evaluation(run, data)}
-    shared = replace(run, prepared=data)
-    halves = {half: replace(shared, settings=run.settings.with_values({"select_on": half})) for half in HALVES}
-    return {half: evaluation(own_run, run.spec.prepare_data(own_run)) for half, own_run in halves.items()}
+Evaluate = Mapping[str, Callable[[], DevScores]]
 
 
 def _train_stage(
-    run: Run, model: Any, stage: Stage, choices: Choices, folder: Path, about: RunDescription, resume: bool
+    run: Run, model: Any, stage: Stage, evaluate: Evaluate, folder: Path, about: RunDescription, resume: bool
 ) -> Outcome:
-    """Train a stage; the model then has the weights of the first choice."""
+    """Train a stage; the model then has the best weights."""
 
     def show(description: str, done: int, total: int | None) -> None:
         run.on_progress(f"{stage.name}: {description}" if stage.name else description, done, total)
@@ -348,49 +327,33 @@ def _train_stage(
         folder,
         about=about,
         keep=model.write,
-        evaluate=choices,
+        evaluate=evaluate,
+        keep_epochs=run.keep_epochs,
         on_progress=show,
         choose_from=stage.choose_from,
     ).train(resume=resume)
 
 
-def _train_stages(run: Run, model: Any, data: TrainingData, choices: Choices) -> Outcome:
-    """Train in stages, each in its own folder; the model of the last one is saved with a card about all.
+def _train_stages(run: Run, model: Any, data: TrainingData, stages: Iterator[Stage], evaluate: Evaluate) -> Outcome:
+    """Train in stages, each in its own folder and from the best epoch of the one before.
 
-    A stage starts from the epoch that was chosen in the one before. Choices share stages as long as they choose the
-    same epochs; a later choice then continues in a folder of its name.
+    The model of the last stage is saved with a card about all of them.
     """
     about = run.about(data)
     if run.is_first:
         _begin(run, about)
-    folders: dict[str, list[Path]] = {name: [] for name in choices}  # of the stages that are trained already
-    outcomes: dict[str, Outcome] = {}
-    for name in choices:
-        together = [name] if outcomes else list(choices)
-        shared, found = list(folders[name]), list[Outcome]()
-        out = run.out if shared in [[], *(folders[other] for other in outcomes)] else run.out / name
-        stages: Any = run.spec.objective(replace(run, out=out), model, data)
-        for number, stage in enumerate(stages):
-            known = number < len(shared)
-            folder = shared[number] if known else out / stage.name
-            about_stage = replace(about, features={**about.features, "stage": stage.name})
-            # A finished stage ends at once and hands over its weights.
-            resume = known or (run.resume and (folder / RUN).exists())
-            own = {each: choices[each] for each in together}
-            found.append(_train_stage(run, model, stage, own, folder, about_stage, resume))
-            for each in together if not known else ():
-                folders[each].append(folder)
-            bests = found[-1].bests
-            together = [each for each in together if bests[each].epoch == bests[name].epoch]
-        seconds = sum(outcome.seconds for outcome in found)
-        path = run.out / name / MODEL
-        if run.is_first:
-            card = model_card(run.about(data), run.training, found[-1].bests[name], seconds)
-            with explain_os_errors(path), make_parents(path), new_directory(path, replace=True) as folder:
-                model.write(folder, card)
-        outcomes[name] = replace(found[-1], model=path, steps=sum(each.steps for each in found), seconds=seconds)
-    bests = {name: outcomes[name].bests[name] for name in choices}
-    return replace(outcomes[next(iter(choices))], bests=bests)
+    outcomes = []
+    for stage in stages:
+        folder = run.out / stage.name
+        about_stage = replace(about, features={**about.features, "stage": stage.name})
+        resume = run.resume and (folder / RUN).exists()  # a finished stage ends at once and hands over its weights
+        outcomes.append(_train_stage(run, model, stage, evaluate, folder, about_stage, resume))
+    last, path, seconds = outcomes[-1], run.out / MODEL, sum(each.seconds for each in outcomes)
+    if run.is_first:
+        card = model_card(run.about(data), run.training, last.best, seconds)
+        with explain_os_errors(path), new_directory(path, replace=True) as folder:
+            model.write(folder, card)
+    return replace(last, model=path, steps=sum(each.steps for each in outcomes), seconds=seconds)
 
 
 def _begin(run: Run, about: RunDescription) -> None:
@@ -422,14 +385,3 @@ def provenance_of(data: RegionDataSettings, train_on: TrainOn, features: PhotoFe
 def proposals_of(features: PhotoFeatures, max_proposals: int) -> str:
     """Describe the region proposals for the model card."""
     return f"{max_proposals} of {features.store.contents.proposer} ({features.store.contents.proposer_fingerprint})"
-
-
-def in_turn(work: Callable[[], T]) -> T:
-    """Run work that fills a folder in one process after the other: the first does it, the others find it done."""
-    done: list[T] = []
-    for number in range(process_count()):
-        if number == process_number():
-            done.append(work())
-        if process_count() > 1:
-            dist.barrier()
-    return done[0]

@@ -22,9 +22,10 @@ from deixis.models.training.checkpoints import (
     AVERAGE,
     OPTIMIZER,
     WEIGHTS,
-    Best,
+    EpochScores,
     Position,
     add_prefix,
+    best_epoch,
     explain_safetensors_errors,
     load_optimizer,
     load_weights,
@@ -47,7 +48,7 @@ from deixis.models.training.distributed import (
     seed_step,
     share_batch_norm,
 )
-from deixis.models.training.objective import Batch, DevScores, Evaluate, Loss, Sampler
+from deixis.models.training.objective import Batch, DevScores, Loss, Sampler
 from deixis.models.training.run_record import (
     Log,
     Pace,
@@ -270,29 +271,31 @@ RUN, LOG, MODEL, CARD = "run.json", "log.jsonl", "model", "README.md"
 LAST, BEST = "last.safetensors", "best.safetensors"
 
 
+def epoch_path(run: Path, epoch: int) -> Path:
+    """File of the weights of an epoch, counted from 1, of a run with `keep_epochs`."""
+    return run / "epochs" / f"{epoch}.safetensors"
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How a run ended."""
 
-    model: Path  # directory of the best model and its card; of the first choice, if there are several
-    bests: Mapping[str, Best]  # of each choice; with all scores only in the first process
+    model: Path  # directory of the best model and its card
+    best: EpochScores
+    evaluations: Mapping[str, Sequence[EpochScores]]  # by validation set; with all scores only in the first process
     steps: int
     stopped_early: bool
     seconds: float  # including interrupted runs that were resumed
-
-    @property
-    def best(self) -> Best:
-        """The best evaluation of the first choice."""
-        return next(iter(self.bests.values()))
 
 
 class Trainer(Generic[Batch]):
     """Trains a network and writes the run directory `out`.
 
     After training the network has the best weights. Only a run with the same description and settings can be resumed.
-    `keep` saves the model into an empty folder; without `evaluate`, the last weights are the best. Several evaluations
-    make several choices: each keeps its own best model, in a folder of its name, as a run of its own would. The best
-    epoch is chosen from `choose_from` on, counted from 0, and early stopping counts from there.
+    `keep` saves the model into an empty folder. `evaluate` scores the network on each validation set: the first set
+    chooses the best epoch, and training stops early when it would stop for each of them; without any, the last weights
+    are the best. `keep_epochs` saves the weights of every evaluated epoch too. The best epoch is chosen from
+    `choose_from` on, counted from 0.
     """
 
     def __init__(
@@ -305,7 +308,8 @@ class Trainer(Generic[Batch]):
         *,
         about: RunDescription,
         keep: Callable[[Path], None],
-        evaluate: Evaluate | Mapping[str, Evaluate | None] | None = None,
+        evaluate: Mapping[str, Callable[[], DevScores]] | None = None,
+        keep_epochs: bool = False,
         on_progress: OnProgress = no_progress,
         choose_from: int = 0,
     ) -> None:
@@ -316,7 +320,8 @@ class Trainer(Generic[Batch]):
         self.out = Path(out)
         self.about = about
         self.keep = keep
-        self.choices = dict(evaluate) if isinstance(evaluate, Mapping) else {"": evaluate}
+        self.evaluate: Mapping[str, Callable[[], DevScores] | None] = evaluate or {"": None}
+        self.keep_epochs = keep_epochs
         self.on_progress = on_progress
         self.choose_from = choose_from
         self._log = Log(self.out / LOG)
@@ -343,7 +348,7 @@ class Trainer(Generic[Batch]):
         with explain_os_errors(self.out):
             self.out.mkdir(parents=True, exist_ok=True)
             with exclusive_lock(run):
-                remove_partial_files(run, self.out / LAST, *(self.out / choice / BEST for choice in self.choices))
+                remove_partial_files(run, self.out / LAST, self.out / BEST)
                 refuse_unusable(self.out, resume)  # another process may have been faster
                 if resume:
                     refuse_other_run(run, self.about, self.settings)
@@ -379,11 +384,11 @@ class Trainer(Generic[Batch]):
         return position
 
     def _train(self) -> None:
-        while self._position.epoch < self.settings.epochs and not self._position.stopped:
+        while self._position.epoch < self.settings.epochs and not self._stopped:
             self._train_epoch()
             done = self._position.epoch + 1
             last = done == self.settings.epochs
-            if last or (any(self.choices.values()) and done % self.settings.evaluate_every == 0):
+            if last or (any(self.evaluate.values()) and done % self.settings.evaluate_every == 0):
                 self._evaluate()
             self._position = replace(self._position, epoch=done, batches=0)
             self._save_last()
@@ -437,35 +442,40 @@ class Trainer(Generic[Batch]):
                 }
             )
 
+    def _best(self, name: str) -> tuple[EpochScores | None, bool]:
+        """Return the best epoch on a validation set, and whether training would stop for it."""
+        return best_epoch(self._position.evaluations.get(name, ()), self.settings.patience)
+
+    @property
+    def _stopped(self) -> bool:
+        return all(self._best(name)[1] for name in self.evaluate)
+
     def _evaluate(self) -> None:
-        """Evaluate the model, save it where it is the best so far, and decide on early stopping."""
+        """Evaluate the model, and save it if it is the best so far."""
+        eligible = self._position.epoch >= self.choose_from
         with self._averaged():
-            for choice in self.choices:
-                if not self._stopped(choice):
-                    self._evaluate_choice(choice)
-        if all(map(self._stopped, self.choices)):
-            self._position = replace(self._position, stopped=True)
+            for name, evaluate in self.evaluate.items():
+                found = self._measure(evaluate)
+                scores = {each: float(score) for each, score in found.scores.items()}
+                new = EpochScores(self._position.step, self._position.epoch + 1, found.monitor, scores)
+                if eligible:
+                    before = self._position.evaluations
+                    evaluations = {**before, name: [*before.get(name, ()), new]}
+                    self._position = replace(self._position, evaluations=evaluations)
+                best = eligible and self._best(name)[0] is new
+                if process_number() == 0 and evaluate:
+                    self._log_scores(name, new, best)
+                if best and name == self._monitored:
+                    self._save_best(new)
+            if eligible and self.keep_epochs:
+                self._save_weights(epoch_path(self.out, self._position.epoch + 1))
 
-    def _stopped(self, choice: str) -> bool:
-        return 0 < self.settings.patience <= self._position.evaluations_since_best.get(choice, 0)
+    @property
+    def _monitored(self) -> str:
+        """Name of the validation set that chooses the best epoch."""
+        return next(iter(self.evaluate))
 
-    def _evaluate_choice(self, choice: str) -> None:
-        found = self._measure(self.choices[choice])
-        position, before = self._position, self._position.bests.get(choice)
-        eligible = position.epoch >= self.choose_from
-        better = eligible and (before is None or found.value > before.value)
-        if process_number() == 0 and self.choices[choice]:
-            self._log_scores(choice, found, better)
-        since_best = position.evaluations_since_best.get(choice, 0) + eligible
-        counts = {**position.evaluations_since_best, choice: 0 if better else since_best}
-        self._position = replace(position, evaluations_since_best=counts)
-        if better:
-            scores = {name: float(score) for name, score in found.scores.items()}
-            best = Best(position.step, position.epoch + 1, found.monitor, scores)
-            self._position = replace(self._position, bests={**position.bests, choice: best})
-            self._save_best(choice)
-
-    def _measure(self, evaluate: Evaluate | None) -> DevScores:
+    def _measure(self, evaluate: Callable[[], DevScores] | None) -> DevScores:
         """Evaluate in the first process; the others only receive the monitored score."""
         found = DevScores("", {})
         if evaluate is None:
@@ -479,16 +489,15 @@ class Trainer(Generic[Batch]):
             raise DeixisError(f"{self.out}: {found.monitor} on dev is {value}, so it cannot choose the best epoch")
         return found if process_number() == 0 else DevScores("monitor", {"monitor": value})
 
-    def _log_scores(self, choice: str, found: DevScores, better: bool) -> None:
-        scores = {name: float(score) if math.isfinite(score) else None for name, score in found.scores.items()}
+    def _log_scores(self, name: str, found: EpochScores, best: bool) -> None:
         self._log.append(
             {
-                "step": self._position.step,
-                "epoch": self._position.epoch + 1,
-                **({"choice": choice} if choice else {}),
-                "dev": scores,
+                "step": found.step,
+                "epoch": found.epoch,
+                **({"validation": name} if len(self.evaluate) > 1 else {}),
+                "dev": {each: score if math.isfinite(score) else None for each, score in found.scores.items()},
                 "watched": found.monitor,
-                "best": better,
+                "best": best,
                 "seconds": round(self._pace.seconds, 3),
             }
         )
@@ -497,17 +506,19 @@ class Trainer(Generic[Batch]):
         """Use the moving average of the weights, if there is one."""
         return self._stepper.average.applied(self.network) if self._stepper.average else nullcontext()
 
-    def _save_best(self, choice: str) -> None:
+    def _save_best(self, best: EpochScores) -> None:
         """Save the best weights and the model. If the process is killed in between, `_finish` saves the model."""
-        if process_number() != 0:
-            return
-        path = self.out / choice / BEST
-        path.parent.mkdir(exist_ok=True)
-        write_checkpoint(path, add_prefix(WEIGHTS, self.network.state_dict()), self._position)
-        self._save_model(choice, self._position.bests[choice])
+        if process_number() == 0:
+            self._save_weights(self.out / BEST)
+            self._save_model(best)
 
-    def _save_model(self, choice: str, best: Best) -> None:
-        card, path = model_card(self.about, self.settings, best, self._pace.seconds), self.out / choice / MODEL
+    def _save_weights(self, path: Path) -> None:
+        if process_number() == 0:
+            path.parent.mkdir(exist_ok=True)
+            write_checkpoint(path, add_prefix(WEIGHTS, self.network.state_dict()), self._position)
+
+    def _save_model(self, best: EpochScores) -> None:
+        card, path = model_card(self.about, self.settings, best, self._pace.seconds), self.out / MODEL
         with new_directory(path, replace=True) as folder, explain_safetensors_errors(path):
             self.keep(folder)
             (folder / CARD).write_text(card, encoding="utf-8")
@@ -524,20 +535,20 @@ class Trainer(Generic[Batch]):
         write_checkpoint(self.out / LAST, tensors, self._position)
 
     def _finish(self) -> Outcome:
-        """Restore the best weights, and save the models again with the final duration."""
-        bests = {choice: self._position.bests[choice] for choice in self.choices}
+        """Restore the best weights, and save the model again with the final duration."""
+        best, _ = self._best(self._monitored)
         if process_number() == 0:
-            for choice in reversed(bests):  # the network keeps the weights of the first
-                # On a GPU a resumed run is not bit-identical: the best weights of the interrupted one are in the file.
-                path = self.out / choice / BEST
-                tensors, then = read_checkpoint(path)
-                load_weights(self.network, with_prefix(WEIGHTS, tensors), path)
-                bests[choice] = then.bests[choice]
-                self._save_model(choice, bests[choice])
+            # On a GPU a resumed run is not bit-identical: the best weights of the interrupted one are in the file.
+            tensors, then = read_checkpoint(self.out / BEST)
+            load_weights(self.network, with_prefix(WEIGHTS, tensors), self.out / BEST)
+            best, _ = best_epoch(then.evaluations[self._monitored])
+        assert best is not None  # noqa: S101 - the last epoch is evaluated
+        if process_number() == 0:
+            self._save_model(best)
         broadcast_weights(self.network)
         self.network.eval()
-        model = self.out / next(iter(bests)) / MODEL
-        return Outcome(model, bests, self._position.step, self._position.stopped, self._pace.seconds)
+        position = self._position
+        return Outcome(self.out / MODEL, best, position.evaluations, position.step, self._stopped, self._pace.seconds)
 
 
 def refuse_unusable(out: Path, resume: bool) -> None:
