@@ -21,16 +21,13 @@ from encoder_data import Examples, View
 from encoder_losses import Losses
 from encoder_scores import measure
 from encoder_steps import Pace, follow, settings_from, update
-from encoder_towers import PhotoTower, TextTower, WordTable
-from safetensors.torch import load_file, save_file
+from encoder_towers import load_towers
+from safetensors.torch import save_file
 from start_weights import read_start
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape
 from deixis.vision.encoders.tiny_vit import TinyViT, TinyViTShape
-from deixis.vision.proposals.head import HeadShape
-from deixis.vision.proposals.head_network import ProposalHead
 
 torch.set_float32_matmul_precision("high")
 SIDE, TEACHER_SIDE = 224, 252
@@ -53,21 +50,6 @@ class Settings:
     smallest_crop: float = 0.4
 
 
-def load_teacher(arrays: dict[str, np.ndarray], folder: Path) -> tuple[PhotoTower, TextTower]:
-    about = json.loads((folder / "towers.json").read_text())
-    weights = {name: tensor.float() for name, tensor in load_file(folder / "towers.safetensors").items()}
-    chosen = about["training"]
-    encoder = VisionTransformer(ViTShape(grid=weights["photos.encoder.positions"].shape[-1]))
-    head = about["head"]
-    shape = HeadShape(head["channels"], head["width"], tuple(map(tuple, head["anchors"])))
-    photos = PhotoTower(encoder, encoder.shape.width, ProposalHead(shape), chosen["embedding"])
-    words = WordTable(arrays["vectors"].astype(np.float32), arrays["word_rows"], int(arrays["taught"]), 0.0)
-    texts = TextTower(words, chosen["hidden"], chosen["embedding"], 0.0)
-    both = nn.ModuleDict({"photos": photos, "texts": texts})
-    both.load_state_dict(weights)
-    return photos.requires_grad_(False).eval(), texts.requires_grad_(False).eval()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("examples", type=Path)
@@ -81,7 +63,7 @@ def main() -> None:
     arrays = dict(np.load(options.examples))
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(chosen.seed)
-    photos, texts = (tower.to(device) for tower in load_teacher(arrays, options.teacher))
+    photos, texts = (tower.to(device) for tower in load_towers(arrays, options.teacher))
     teacher = photos.maps
     network = TinyViT(TinyViTShape())
     network.load_state_dict(read_start(options.start, "tiny-vit"), strict=False)

@@ -1,15 +1,28 @@
-"""The text tower (captions, phrases) and the photo tower (photos, regions) of ``scripts/train_encoder.py``."""
+"""The text tower (captions, phrases) and the photo tower (photos, regions) of ``scripts/train_encoder.py``.
+
+A directory of towers has `towers.safetensors` (matrices as int8 with a scale for each row, the rest in half precision)
+and `towers.json` (settings, scores, the shape of the proposal head).
+"""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
 from deixis.vision.encoders.base import IMAGENET
+from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape
 from deixis.vision.feature_map import OFFSETS
+from deixis.vision.proposals.head import HeadShape
 from deixis.vision.proposals.head_network import ProposalHead
+
+SCALE = ".scale"
 
 
 class WordTable(nn.Module):
@@ -123,3 +136,43 @@ def _weights(start: Tensor, end: Tensor, cells: int) -> Tensor:
     centres = (points * cells - 0.5).clamp(0, cells - 1)
     hats = (1 - (centres[..., None] - torch.arange(cells, device=start.device)).abs()).clamp(min=0)
     return hats.mean(dim=-2)
+
+
+def save_towers(photos: PhotoTower, texts: TextTower, about: dict[str, Any], folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    stored: dict[str, Tensor] = {}
+    for name, tensor in nn.ModuleDict({"photos": photos, "texts": texts}).state_dict().items():
+        if tensor.ndim == 2:
+            scale = (tensor.abs().amax(dim=1, keepdim=True) / 127).clamp(min=1e-8)
+            stored[name], stored[name + SCALE] = (tensor / scale).round().to(torch.int8), scale
+        else:
+            stored[name] = tensor.half()
+    save_file({name: tensor.contiguous().cpu() for name, tensor in stored.items()}, folder / "towers.safetensors")
+    (folder / "towers.json").write_text(json.dumps(about))
+
+
+def read_towers(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the weights in single precision, and `towers.json`."""
+    stored = load_file(folder / "towers.safetensors")
+    weights = {
+        name: tensor.float() * stored[name + SCALE] if tensor.dtype == torch.int8 else tensor.float()
+        for name, tensor in stored.items()
+        if not name.endswith(SCALE)
+    }
+    return weights, json.loads((folder / "towers.json").read_text())
+
+
+def head_shape(stored: dict[str, Any]) -> HeadShape:
+    return HeadShape(stored["channels"], stored["width"], tuple(map(tuple, stored["anchors"])))
+
+
+def load_towers(arrays: dict[str, np.ndarray], folder: Path) -> tuple[PhotoTower, TextTower]:
+    """Return trained towers, for inference; `arrays` are the examples that they were trained on."""
+    weights, about = read_towers(folder)
+    encoder = VisionTransformer(ViTShape(grid=weights["photos.encoder.positions"].shape[-1]))
+    chosen = about["training"]
+    photos = PhotoTower(encoder, encoder.shape.width, ProposalHead(head_shape(about["head"])), chosen["embedding"])
+    words = WordTable(arrays["vectors"].astype(np.float32), arrays["word_rows"], int(arrays["taught"]), 0.0)
+    texts = TextTower(words, chosen["hidden"], chosen["embedding"], 0.0)
+    nn.ModuleDict({"photos": photos, "texts": texts}).load_state_dict(weights)
+    return photos.requires_grad_(False).eval(), texts.requires_grad_(False).eval()

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from encoder_towers import read_towers
 from quantization import quantize_products, quantize_weights
 from safetensors.torch import load_file
 from torch import Tensor
@@ -131,8 +132,7 @@ def main() -> None:
     parser.add_argument("--fast", type=Path, help="directory of scripts/distil_encoder.py")
     parser.add_argument("--int8", action="store_true")
     chosen = parser.parse_args()
-    weights = {name: tensor.float() for name, tensor in load_file(chosen.trained / "towers.safetensors").items()}
-    about = json.loads((chosen.trained / "towers.json").read_text())
+    weights, about = read_towers(chosen.trained)
     provenance = {name: about[name] for name in ("learned_from", "training", "dev")}
     encoder = part(weights, "photos.encoder.")
     network = VisionTransformer(ViTShape(grid=encoder["positions"].shape[-1]))

@@ -1,13 +1,14 @@
 """Fine-tune a vision transformer with captions, phrases, nouns and boxes: the encoder and the proposal head that ship.
 
 python scripts/train_encoder.py examples.npz PHOTOS --start dinov2.onnx --out DIR [--set epochs=100 …]
+python scripts/train_encoder.py examples.npz PHOTOS --towers DIR --out DIR [--set text_steps=0 head_steps=0 …]
 
 `examples.npz` comes from ``scripts/encoder_examples.py``; PHOTOS holds the packed photos of ``scripts/pack_photos.py``.
-The start is DINOv2 ViT-S/14. One GPU. The loss is a sum. Photos and captions: InfoNCE in the batch, three captions a
-photo. Phrases and regions: a phrase is matched with its region among the boxes of its photo and the gold regions of
-other photos, and a region with its phrase. Captions: those of one photo are matched, over more photos than have images.
-Nouns: photos whose captions contain a noun rank above others. Boxes: the proposal head learns all boxes. Photos without
-boxes skip the second and the last term.
+The start is DINOv2 ViT-S/14, or the result of a training on the same examples. One GPU. The loss is a sum. Photos and
+captions: InfoNCE in the batch, three captions a photo. Phrases and regions: a phrase is matched with its region among
+the boxes of its photo and the gold regions of other photos, and a region with its phrase. Captions: those of one photo
+are matched, over more photos than have images. Nouns: photos whose captions contain a noun rank above others. Boxes:
+the proposal head learns all boxes. Photos without boxes skip the second and the last term.
 """
 
 from __future__ import annotations
@@ -25,8 +26,7 @@ from encoder_data import Examples, NounPhotos, View, source_shares
 from encoder_losses import Grounded, Losses, iou
 from encoder_scores import measure
 from encoder_steps import Pace, follow, settings_from, update
-from encoder_towers import PhotoTower, TextTower, WordTable
-from safetensors.torch import save_file
+from encoder_towers import PhotoTower, TextTower, WordTable, head_shape, read_towers, save_towers
 from start_weights import read_start
 from torch import Tensor, nn
 
@@ -107,6 +107,7 @@ class Training:
         chosen: Settings,
         arrays: dict[str, np.ndarray],
         start: dict[str, Tensor],
+        head: HeadShape | None,
         train: Examples,
         dev: dict[str, Examples],
     ) -> None:
@@ -114,14 +115,19 @@ class Training:
         self.chosen, self.train, self.dev, self.device = chosen, train, dev, train.pixels.device.type
         self.arrays = arrays
         self.more_text = torch.from_numpy(arrays["text_captions"]).int().to(self.device)
-        encoder = VisionTransformer(ViTShape(grid=start["positions"].shape[-1]), chosen.drop_path)
-        encoder.load_state_dict({name: tensor.float() for name, tensor in start.items()})
-        shape = HeadShape(encoder.shape.width, chosen.head_width, anchor_shapes(arrays["train_boxes"], chosen.anchors))
+        encoder = VisionTransformer(ViTShape(grid=start["photos.encoder.positions"].shape[-1]), chosen.drop_path)
+        shape = head or HeadShape(
+            encoder.shape.width, chosen.head_width, anchor_shapes(arrays["train_boxes"], chosen.anchors)
+        )
         self.photos = PhotoTower(encoder, encoder.shape.width, ProposalHead(shape), chosen.embedding).to(self.device)
         words = WordTable(
             arrays["vectors"].astype(np.float32), arrays["word_rows"], int(arrays["taught"]), chosen.delta_drop
         )
         self.texts = TextTower(words, chosen.hidden, chosen.embedding, chosen.word_drop).to(self.device)
+        both = nn.ModuleDict({"photos": self.photos, "texts": self.texts})
+        missing, unexpected = both.load_state_dict(start, strict=False)
+        if unexpected or (head is not None and missing):
+            raise SystemExit(f"the weights do not match: missing {missing}, unexpected {unexpected}")
         self.losses = Losses(chosen.smoothing).to(self.device)
         self.average = copy.deepcopy(nn.ModuleList([self.photos, self.texts])).requires_grad_(False)
         for texts in (self.texts, self.average[1]):
@@ -271,26 +277,24 @@ class Training:
 
 
 def save(training: Training, folder: Path, scores: dict[str, float]) -> None:
-    """Save all weights in half precision, with settings and scores."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Save the averaged towers, with settings and scores."""
     photos, texts = training.average
-    both = nn.ModuleDict({"photos": photos, "texts": texts})
-    weights = {name: tensor.half().contiguous().cpu() for name, tensor in both.state_dict().items()}
-    save_file(weights, folder / "towers.safetensors")
     about = {
         "learned_from": json.loads(str(training.arrays["learned_from"])),
         "training": asdict(training.chosen),
         "dev": scores,
         "head": asdict(photos.head.shape),
     }
-    (folder / "towers.json").write_text(json.dumps(about))
+    save_towers(photos, texts, about, folder)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("examples", type=Path)
     parser.add_argument("photos", type=Path)
-    parser.add_argument("--start", type=Path, required=True, help="DINOv2 as ONNX, or weights as safetensors")
+    begin = parser.add_mutually_exclusive_group(required=True)
+    begin.add_argument("--start", type=Path, help="DINOv2 as ONNX, or weights as safetensors")
+    begin.add_argument("--towers", type=Path, help="result of a training, to continue from")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--set", nargs="*", default=[])
     chosen = parser.parse_args()
@@ -299,7 +303,13 @@ def main() -> None:
     train = Examples(arrays, "train", chosen.photos, device)
     dev = {name: Examples(arrays, name, chosen.photos, device) for name in arrays["dev"].tolist()}
     print("photos are read", flush=True)
-    training = Training(settings_from(Settings(), chosen.set), arrays, read_start(chosen.start, "vit"), train, dev)
+    if chosen.towers:
+        start, about = read_towers(chosen.towers)
+        head = head_shape(about["head"])
+    else:
+        start = {f"photos.encoder.{name}": tensor for name, tensor in read_start(chosen.start, "vit").items()}
+        head = None
+    training = Training(settings_from(Settings(), chosen.set), arrays, start, head, train, dev)
     for scores in training.run():
         print(json.dumps(scores), flush=True)
         if chosen.out:
