@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,6 +117,27 @@ class FaultRunner:
         )
 
 
+@dataclass(frozen=True)
+class Scenario:
+    """A scenario in a folder before its run, and what an undisturbed run in another folder gave."""
+
+    name: str
+    prepared: Path
+    complete: Path
+    expected: Any
+    disk_calls: int
+    seconds: float
+
+    def copy(self, folder: Path) -> Path:
+        """Copy the prepared folder."""
+        return Path(shutil.copytree(self.prepared, folder))
+
+
+def trials(few: int, many: int) -> pytest.MarkDecorator:
+    """Try a few random faults in the fast tier and many in the slow one."""
+    return pytest.mark.parametrize("trials", [few, pytest.param(many, marks=pytest.mark.slow)])
+
+
 def assert_one_line(message: str) -> None:
     assert message, "an empty error message"
     assert "\n" not in message, message
@@ -128,6 +151,30 @@ def runner() -> Iterator[FaultRunner]:
     started = FaultRunner()
     yield started
     started.close()
+
+
+@pytest.fixture(scope="session")
+def undisturbed() -> dict[str, Scenario]:
+    """The scenarios that were run without a fault, by name."""
+    return {}
+
+
+@pytest.fixture
+def run(
+    scenario: str, runner: FaultRunner, undisturbed: dict[str, Scenario], tmp_path_factory: pytest.TempPathFactory
+) -> Scenario:
+    """The scenario of the test, run once per session without a fault; read only."""
+    if scenario not in undisturbed:
+        folder = tmp_path_factory.mktemp(scenario.replace(" ", "-"))
+        runner.prepare(scenario, folder / "prepared")
+        complete = Path(shutil.copytree(folder / "prepared", folder / "complete"))
+        begin = time.monotonic()
+        done = runner.run(scenario, complete)
+        assert done.error is None, done.error
+        seconds = time.monotonic() - begin
+        expected = runner.inspect(scenario, complete).state
+        undisturbed[scenario] = Scenario(scenario, folder / "prepared", complete, expected, done.disk_calls, seconds)
+    return undisturbed[scenario]
 
 
 @pytest.fixture

@@ -18,10 +18,8 @@ from deixis.annotate.project import make_project, open_project
 from deixis.annotate.store import PROTECTED_TABLES, metadata
 from deixis.errors import DeixisError
 from deixis.search.index import PhotoFilter, PhotoIndex, update_index
-from tests.faults.conftest import assert_one_line
+from tests.faults.conftest import assert_one_line, trials
 from tests.search.index.fakes import DIMENSION, ColourEncoder, photo
-
-FLIPS = 150
 
 
 @pytest.fixture(scope="module")
@@ -82,12 +80,14 @@ def flip(content: bytes, rng: random.Random) -> tuple[bytes, int]:
     return content[:offset] + bytes([content[offset] ^ (1 << rng.randrange(8))]) + content[offset + 1 :], offset
 
 
-def check_flips(folder: Path, file: str, read: Callable[[Path], Any], rng: random.Random, copy: Path) -> int:
+def check_flips(
+    folder: Path, file: str, read: Callable[[Path], Any], rng: random.Random, copy: Path, flips: int
+) -> int:
     """Flip bits one at a time; return how many were reported."""
     expected = read(folder)
     sound = (folder / file).read_bytes()
     reported = 0
-    for _ in range(FLIPS):
+    for _ in range(flips):
         damaged, offset = flip(sound, rng)
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("*-wal", "*-shm", "cache"))
@@ -103,12 +103,14 @@ def check_flips(folder: Path, file: str, read: Callable[[Path], Any], rng: rando
     return reported
 
 
-def test_of_an_index(index: Path, rng: random.Random, tmp_path: Path) -> None:
-    assert check_flips(index, "index.sqlite", read_index, rng, tmp_path / "copy") > 0
+@trials(40, 150)
+def test_of_an_index(index: Path, rng: random.Random, tmp_path: Path, trials: int) -> None:
+    assert check_flips(index, "index.sqlite", read_index, rng, tmp_path / "copy", trials) > 0
 
 
-def test_of_a_project(project: Path, rng: random.Random, tmp_path: Path) -> None:
-    assert check_flips(project, "annotations.sqlite", read_project, rng, tmp_path / "copy") > 0
+@trials(40, 150)
+def test_of_a_project(project: Path, rng: random.Random, tmp_path: Path, trials: int) -> None:
+    assert check_flips(project, "annotations.sqlite", read_project, rng, tmp_path / "copy", trials) > 0
 
 
 def test_a_project_without_checksums_gets_them_when_it_is_opened(tmp_path: Path) -> None:

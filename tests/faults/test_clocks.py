@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from deixis.annotate.project import add_photos, make_project
 from deixis.annotate.settings import Settings
 from deixis.search.index import PhotoIndex, update_index
 from tests.annotate.fakes import Clock, dogs, next_question, people, record
-from tests.faults.conftest import FaultRunner
+from tests.faults.conftest import FaultRunner, Scenario
 from tests.faults.test_kills import SCENARIOS
 from tests.search.index.fakes import ColourEncoder, photo, photos
 
@@ -21,16 +20,16 @@ A_DAY_S = 86400.0
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_a_clock_that_jumps_by_days_does_not_change_results(scenario: str, runner: FaultRunner, tmp_path: Path) -> None:
-    runner.prepare(scenario, tmp_path / "prepared")
-    for name, clock in (("steady", 0.0), ("jumping", 3 * A_DAY_S)):
-        shutil.copytree(tmp_path / "prepared", tmp_path / name)
-        assert runner.run(scenario, tmp_path / name, clock=clock).error is None
-    steady, jumping = (runner.inspect(scenario, tmp_path / name).state for name in ("steady", "jumping"))
+def test_a_clock_that_jumps_by_days_does_not_change_results(
+    scenario: str, run: Scenario, runner: FaultRunner, tmp_path: Path
+) -> None:
+    folder = run.copy(tmp_path / "jumping")
+    assert runner.run(scenario, folder, clock=3 * A_DAY_S).error is None
+    state = runner.inspect(scenario, folder).state
     if scenario != "annotating":  # the order of questions depends on leases that expire
-        assert steady == jumping
+        assert state == run.expected
     else:
-        assert steady.keys() == jumping.keys()
+        assert state.keys() == run.expected.keys()
 
 
 @pytest.mark.parametrize("shift_s", [-400 * A_DAY_S, 400 * A_DAY_S])

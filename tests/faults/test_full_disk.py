@@ -8,37 +8,31 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import SEED, FaultRunner
+from tests.faults.conftest import SEED, FaultRunner, Scenario, trials
 from tests.faults.test_kills import SCENARIOS, assert_acknowledged_is_kept
 
-SIZES = 4
 PLENTY = 64 * 2**20
 PAGE = 4096
 
 
-def measure_disk_use(runner: FaultRunner, scenario: str, prepared: Path, folder: Path) -> int:
+def disk_use(folder: Path) -> int:
     """Bytes of the results, plus a page per file for temporary data."""
-    shutil.copytree(prepared, folder)
-    runner.run(scenario, folder)
     return sum(path.stat().st_size + PAGE for path in (folder / "out").rglob("*") if path.is_file())
 
 
+@trials(2, 4)
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_a_full_disk_is_reported_in_one_line_and_loses_nothing(
-    scenario: str, runner: FaultRunner, rng: random.Random, tmp_path: Path
+    scenario: str, run: Scenario, runner: FaultRunner, rng: random.Random, tmp_path: Path, trials: int
 ) -> None:
-    prepared = tmp_path / "prepared"
-    runner.prepare(scenario, prepared)
-    needed = measure_disk_use(runner, scenario, prepared, tmp_path / "complete")
-    expected = runner.inspect(scenario, tmp_path / "complete").state
-    initial = sum(path.stat().st_size + PAGE for path in (prepared / "out").rglob("*") if path.is_file())
+    needed, initial = disk_use(run.complete), disk_use(run.prepared)
     errors = 0
-    for number in range(SIZES):
+    for number in range(trials):
         size = initial + int((needed - initial) * rng.uniform(0, 0.8))
         folder = tmp_path / f"small{number}"
-        shutil.copytree(prepared / "in", folder / "in")
+        shutil.copytree(run.prepared / "in", folder / "in")
         runner.small_disk(folder / "out", PLENTY)
-        runner.copy(prepared / "out", folder / "out")
+        runner.copy(run.prepared / "out", folder / "out")
         before = runner.inspect(scenario, folder).state
         runner.small_disk(folder / "out", max(size, PAGE), again=True)
         outcome = runner.run(scenario, folder)
@@ -59,6 +53,6 @@ def test_a_full_disk_is_reported_in_one_line_and_loses_nothing(
         final = runner.inspect(scenario, folder).state
         assert_acknowledged_is_kept(scenario, set(outcome.acknowledged), after.state, final)
         if scenario != "annotating":
-            assert final == expected, where
+            assert final == run.expected, where
         runner.unmount(folder / "out")
     assert errors, "no disk was too small, so nothing was tested"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import random
-import shutil
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.faults.conftest import SEED, FaultRunner, Outcome
+from tests.faults.conftest import SEED, FaultRunner, Outcome, Scenario, trials
 
-KILLS, TIMED_KILLS = 6, 3
 SCENARIOS = ("importing", "replacing", "extracting", "training", "indexing", "annotating", "exporting", "backing up")
 
 
@@ -36,34 +33,24 @@ def assert_acknowledged_is_kept(scenario: str, acknowledged: set[str], before: A
         assert now["problems"] == []
 
 
+@trials(1, 3)
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_a_kill_at_any_time_loses_nothing_and_the_next_run_finishes_the_work(
-    scenario: str, runner: FaultRunner, rng: random.Random, tmp_path: Path
+    scenario: str, run: Scenario, runner: FaultRunner, rng: random.Random, tmp_path: Path, trials: int
 ) -> None:
-    prepared, complete = tmp_path / "prepared", tmp_path / "complete"
-    runner.prepare(scenario, prepared)
-    shutil.copytree(prepared, complete)
-    begin = time.monotonic()
-    done = runner.run(scenario, complete)
-    assert done.error is None, done.error
-    disk_calls = done.disk_calls
-    taken_s = time.monotonic() - begin
-    expected = runner.inspect(scenario, complete).state
-    faults: list[dict[str, Any]] = [{"at": rng.randint(1, disk_calls)} for _ in range(KILLS)]
-    faults += [{"after_s": rng.uniform(0, taken_s)} for _ in range(TIMED_KILLS)]
+    faults: list[dict[str, Any]] = [{"at": rng.randint(1, run.disk_calls)} for _ in range(2 * trials)]
+    faults += [{"after_s": rng.uniform(0, run.seconds)} for _ in range(trials)]
     for number, fault in enumerate(faults):
-        folder = tmp_path / f"broken{number}"
-        shutil.copytree(prepared, folder)
+        folder = run.copy(tmp_path / f"broken{number}")
         outcome = runner.run(scenario, folder, **fault)
         # The number of disk calls differs slightly between runs, so the last ones may never happen.
         assert outcome.killed or "after_s" in fault or outcome.disk_calls < fault["at"], f"seed {SEED}, {fault}"
-        check_and_finish(runner, scenario, folder, outcome, expected, fault)
+        check_and_finish(runner, scenario, folder, outcome, run.expected, f"seed {SEED}, {fault}")
 
 
 def check_and_finish(
-    runner: FaultRunner, scenario: str, folder: Path, outcome: Outcome, expected: Any, fault: dict[str, Any]
+    runner: FaultRunner, scenario: str, folder: Path, outcome: Outcome, expected: Any, where: str
 ) -> None:
-    where = f"seed {SEED}, {fault}"
     inspected = runner.inspect(scenario, folder)
     # The old directory may have been renamed; the next run restores or replaces it.
     set_aside = (folder / "out" / ".data.old").exists()
@@ -81,17 +68,15 @@ def check_and_finish(
     assert leftovers == [], where
 
 
+@trials(2, 6)
 @pytest.mark.parametrize("scenario", ["indexing", "extracting", "training", "annotating"])
 def test_repeated_kills_in_the_same_folder_lose_nothing(
-    scenario: str, runner: FaultRunner, rng: random.Random, tmp_path: Path
+    scenario: str, run: Scenario, runner: FaultRunner, rng: random.Random, tmp_path: Path, trials: int
 ) -> None:
-    complete, folder = tmp_path / "complete", tmp_path / "broken"
-    for each in (complete, folder):
-        runner.prepare(scenario, each)
-    disk_calls = runner.run(scenario, complete).disk_calls
+    folder = run.copy(tmp_path / "broken")
     acknowledged, before = set[str](), runner.inspect(scenario, folder).state
-    for _ in range(KILLS):
-        at = rng.randint(1, max(2, disk_calls // 2))
+    for _ in range(trials):
+        at = rng.randint(1, max(2, run.disk_calls // 2))
         acknowledged |= set(runner.run(scenario, folder, at=at).acknowledged)
         now = runner.inspect(scenario, folder).state
         assert_acknowledged_is_kept(scenario, acknowledged, before, now)
@@ -100,4 +85,4 @@ def test_repeated_kills_in_the_same_folder_lose_nothing(
     final = runner.inspect(scenario, folder).state
     assert_acknowledged_is_kept(scenario, acknowledged, before, final)
     if scenario != "annotating":
-        assert final == runner.inspect(scenario, complete).state
+        assert final == run.expected

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import FaultRunner
+from tests.faults.conftest import FaultRunner, Scenario
 from tests.faults.test_kills import SCENARIOS
 
 NOBODY = 65534
@@ -17,19 +17,16 @@ NOBODY = 65534
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_a_read_only_disk_is_reported_in_one_line_and_can_be_read(
-    scenario: str, runner: FaultRunner, tmp_path: Path
+    scenario: str, run: Scenario, runner: FaultRunner, tmp_path: Path
 ) -> None:
-    prepared, done = tmp_path / "prepared", tmp_path / "done"
-    runner.prepare(scenario, prepared)
-    shutil.copytree(prepared, done)
-    runner.run(scenario, done)
-    expected = runner.inspect(scenario, done).state
+    prepared = run.copy(tmp_path / "prepared")
+    done = Path(shutil.copytree(run.complete, tmp_path / "done"))
     for folder in (prepared, done):
         runner.read_only(folder / "out")
     error = runner.run(scenario, prepared).error
     assert error is not None
     assert str(prepared / "out") in error, error
-    assert runner.inspect(scenario, done).state == expected
+    assert runner.inspect(scenario, done).state == run.expected
     for folder in (prepared, done):
         runner.unmount(folder / "out")
 

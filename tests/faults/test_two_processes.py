@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import random
-import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import SEED, FaultRunner
+from tests.faults.conftest import SEED, FaultRunner, Scenario, trials
 
-STOPS = 3
 ONE_AT_A_TIME = ("importing", "replacing", "extracting", "training", "indexing", "exporting", "backing up")
 
 
+@trials(1, 3)
 @pytest.mark.parametrize("scenario", ONE_AT_A_TIME)
 def test_a_second_process_is_refused_or_succeeds_and_the_result_is_complete(
-    scenario: str, runner: FaultRunner, rng: random.Random, tmp_path: Path
+    scenario: str, run: Scenario, runner: FaultRunner, rng: random.Random, tmp_path: Path, trials: int
 ) -> None:
-    prepared, complete = tmp_path / "prepared", tmp_path / "complete"
-    runner.prepare(scenario, prepared)
-    shutil.copytree(prepared, complete)
-    disk_calls = runner.run(scenario, complete).disk_calls
-    expected = runner.inspect(scenario, complete).state
     refusals = 0
-    for number in range(STOPS):
-        folder = tmp_path / f"shared{number}"
-        shutil.copytree(prepared, folder)
-        at = rng.randint(6 * disk_calls // 10, 19 * disk_calls // 20)
+    for number in range(trials):
+        folder = run.copy(tmp_path / f"shared{number}")
+        at = rng.randint(6 * run.disk_calls // 10, 19 * run.disk_calls // 20)
         first = runner.stop_at(scenario, folder, at)
         second = runner.run(scenario, folder)
         inspected = runner.inspect(scenario, folder)  # a concurrent reader finds no partial file
@@ -37,7 +30,7 @@ def test_a_second_process_is_refused_or_succeeds_and_the_result_is_complete(
             refusals += 1
         outcome = runner.resume(first)
         assert outcome.error is None or second.error is None, f"seed {SEED}, stopped at {at}: {outcome.error}"
-        assert runner.inspect(scenario, folder).state == expected, f"seed {SEED}, stopped at {at}"
+        assert runner.inspect(scenario, folder).state == run.expected, f"seed {SEED}, stopped at {at}"
     assert refusals, f"seed {SEED}: the second process was never refused, so nothing was tested"
 
 
