@@ -491,7 +491,12 @@ def _make_engine(url: URL, is_sqlite: bool) -> Engine:
             "secure_delete = ON",
             *(SQLITE_PRAGMAS[1:] if read_only else SQLITE_PRAGMAS),
         ):
-            connection.execute(f"PRAGMA {pragma}")
+            try:
+                connection.execute(f"PRAGMA {pragma}")
+            except UnicodeDecodeError as error:  # the message of SQLite quotes a damaged schema
+                damaged = sqlite3.DatabaseError("malformed database schema")
+                damaged.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+                raise damaged from error
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from argon2 import PasswordHasher
 from starlette.testclient import TestClient
 
 from deixis.annotate.people import Role, csrf_token, invite, start_session
@@ -20,6 +21,14 @@ from tests.annotate.fakes import Clock
 from tests.web.fakes import photo_bytes
 
 QUICK = Limits(answers_per_second=1e6, answers_at_once=1e6)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cheap_password_hashes() -> Iterator[None]:
+    """Argon2 with one pass over 8 KiB, so that a log-in does not take a tenth of a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PasswordHasher.__init__, "__defaults__", (1, 8, 1, *PasswordHasher.__init__.__defaults__[3:]))
+        yield
 
 
 @dataclass

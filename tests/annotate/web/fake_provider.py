@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -19,6 +20,12 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 CLIENT = "workbench"
 
 
+@cache
+def rsa_key(number: int) -> rsa.RSAPrivateKey:
+    """Return one of some keys; each takes a second to make."""
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
 class FakeProvider:
     """Signs everybody in as `subject`. `spoil` changes the claims, and `key` can be replaced by a wrong one."""
 
@@ -26,7 +33,7 @@ class FakeProvider:
         self.issuer = ""
         self.subject = "ann-1"
         self.claims: dict[str, Any] = {}
-        self.published = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        self.published = rsa_key(0)
         self.key: Any = self.published
         self.algorithm = "RS256"
         self.verify_challenge = True

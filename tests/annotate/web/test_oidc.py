@@ -10,7 +10,6 @@ import pytest
 
 pytest.importorskip("jwt", reason="PyJWT is not installed")
 
-from cryptography.hazmat.primitives.asymmetric import rsa
 from starlette.testclient import TestClient
 
 from deixis.annotate.people import invite, suspend_worker
@@ -20,7 +19,7 @@ from deixis.annotate.web.oidc import PENDING_SECONDS, OidcSettings
 from deixis.errors import DeixisError
 from tests.annotate.conftest import MakeProject
 from tests.annotate.fakes import Clock
-from tests.annotate.web.fake_provider import CLIENT, FakeProvider, fake_provider
+from tests.annotate.web.fake_provider import CLIENT, FakeProvider, fake_provider, rsa_key
 
 
 @pytest.fixture
@@ -121,7 +120,7 @@ def spoil_time(provider: FakeProvider) -> None:
 
 
 def spoil_key(provider: FakeProvider) -> None:
-    provider.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    provider.key = rsa_key(1)
 
 
 def spoil_algorithm(provider: FakeProvider) -> None:

@@ -179,6 +179,8 @@ def explain_errors(path: Path) -> Iterator[None]:
             raise DeixisError(f"{path}: {reason}") from error
         problem = "a row does not match its checksum" if "user-defined function" in str(error) else str(error)
         raise damaged_index(problem, str(path), path.parent) from error
+    except UnicodeDecodeError as error:  # the message of SQLite quotes a damaged schema
+        raise damaged_index("malformed database schema", str(path), path.parent) from error
 
 
 def open_for_reading(folder: Path) -> SqliteConnection:
