@@ -72,3 +72,13 @@ def test_every_part_of_the_papers_names_modules_and_tests_that_exist() -> None:
 
 def _sources(module: Path) -> list[Path]:
     return [ROOT / module.with_suffix(".py"), ROOT / module / "__init__.py"]
+
+
+def test_the_page_of_the_architecture_names_files_and_functions_that_exist() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.partition("## Where is …?")[2].partition("\n## ")[0]
+    found = re.findall(r"`([a-z_/0-9]+\.(?:py|toml))`(?:: `(\w+)`)?", table)
+    assert len(found) > 10
+    for path, name in found:
+        source = (ROOT / "src" / "deixis" / path).read_text(encoding="utf-8")
+        assert re.search(rf"^(def |class |){name}\b", source, re.MULTILINE), (path, name)
