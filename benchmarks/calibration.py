@@ -29,14 +29,13 @@ from pathlib import Path
 
 import numpy as np
 import scripts_path  # noqa: F401
-from fit_search import TESTED_LIST, make_trials
+from fit_search import TESTED_LIST, make_trials, read_absent_list
 
 from deixis.errors import DeixisError
 from deixis.evaluation.intervals import bootstrap, mean_of
 from deixis.search.calibration import Calibration
 from deixis.search.encoder import PHOTO_MODEL, SearchEncoder
 from deixis.search.fitting import OWN_FIRST, Score, TrialResult, evaluate_queries, halves, summarize
-from deixis.search.relevance import read_absent_list
 from deixis.search.trial import TrialQuery, absent_trial_queries, make_bank, read_sources
 
 REFUSED = "absent things, nothing found"

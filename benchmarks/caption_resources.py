@@ -16,13 +16,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from deixis.evaluation.captions.meteor import normalize_words
+from deixis.evaluation.captions.meteor import normalize_word, starts_with_letter
 from deixis.language.words import DATA_DIR
 from deixis.tokens import words
 
 IN_THE_JAR = ("synonym/english.synsets", "synonym/english.exceptions", "function/english.words")
 LONGEST_PHRASE = 7
 MIN_COUNT = 2
+
+
+def normalize_words(given: list[str]) -> list[str]:
+    """Normalize the words of a sentence as Meteor does with ``-norm``."""
+    followed = [*map(starts_with_letter, given[1:]), False][: len(given)]
+    return [part for word, before in zip(given, followed, strict=True) for part in normalize_word(word, before)]
 
 
 def write(name: str, lines: Iterable[str]) -> None:

@@ -22,13 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import scripts_path  # noqa: F401
+from named_things import NamedThings
 
 from deixis.cli.output import progress
 from deixis.data.dataset import Dataset
 from deixis.evaluation.intervals import bootstrap, mean_of
 from deixis.search.calibration import Calibration, Evidence, QueryBank
 from deixis.search.encoder import SearchEncoder
-from deixis.search.relevance import NamedThings
 from deixis.search.trial import encode_split
 
 FILE = Path(__file__).parent / "nouns.toml"

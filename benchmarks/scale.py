@@ -33,7 +33,8 @@ from deixis.cluster import CaptionJob, ClusterEncoder, FeaturesJob, caption_phot
 from deixis.data.images import find_photos
 from deixis.models.m_rnn.captioning import DEFAULT_CAPTIONER, load_captioner
 from deixis.models.m_rnn.decoding import Decoding
-from deixis.search.collection import default_encoder
+from deixis.search.collection import search_encoder
+from deixis.search.encoder import PHOTO_MODEL
 from deixis.search.index import update_index
 from deixis.vision.encoders import open_encoder
 from deixis.vision.feature_store.files import Contents, FeatureRecord
@@ -73,7 +74,9 @@ def features() -> TaskPair:
 
 
 def index() -> TaskPair:
-    return default_encoder().encode_photos, lambda workers: ClusterEncoder(workers, default_encoder()).encode_photos
+    return search_encoder(
+        PHOTO_MODEL
+    ).encode_photos, lambda workers: ClusterEncoder(workers, search_encoder(PHOTO_MODEL)).encode_photos
 
 
 def caption() -> TaskPair:
@@ -119,7 +122,7 @@ class PrecomputedEncoder:
     """An encoder that returns precomputed vectors."""
 
     def __init__(self, results: Sequence[tuple[Any, Any]]) -> None:
-        encoder = default_encoder()
+        encoder = search_encoder(PHOTO_MODEL)
         self.fingerprint, self.dimension = encoder.fingerprint, encoder.dimension
         self.region_dimension = encoder.region_dimension
         self._answers = dict(results)

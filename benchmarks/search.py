@@ -221,9 +221,10 @@ def print_runs(runs: dict[str, list[Timed]]) -> None:
 def compare_regions(arguments: argparse.Namespace, folder: Path) -> None:
     encoder = None
     if arguments.sentence:
-        from deixis.search.collection import default_encoder
+        from deixis.search.collection import search_encoder
+        from deixis.search.encoder import PHOTO_MODEL
 
-        encoder = default_encoder()
+        encoder = search_encoder(PHOTO_MODEL)
         arguments.dimension, arguments.region_dimension = encoder.dimension, encoder.region_dimension
     photos, each = arguments.photos[0], arguments.regions
     whole_dimension = arguments.dimension
@@ -315,12 +316,13 @@ def compare_filling(arguments: argparse.Namespace, folder: Path) -> None:
     from threadpoolctl import threadpool_limits
 
     from deixis.data.images import find_photos
-    from deixis.search.collection import default_encoder
+    from deixis.search.collection import search_encoder
+    from deixis.search.encoder import PHOTO_MODEL
     from deixis.search.index import update_index
     from deixis.vision.extraction import encode_photos
 
     paths = find_photos(Path(arguments.fill))[: arguments.photos[0]]
-    search_encoder = default_encoder()
+    search_encoder = search_encoder(PHOTO_MODEL)
     encoder = search_encoder.region_model.image_encoder
 
     def index(part: list[Path], number: int) -> None:

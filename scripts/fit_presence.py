@@ -30,6 +30,7 @@ from typing import cast
 
 import numpy as np
 from fitting import Examples, cross_fit, fit
+from named_things import NamedThings
 
 from deixis.arrays import BoolArray, FloatArray, Floats, IntArray, logistic
 from deixis.cli.output import progress
@@ -45,14 +46,17 @@ from deixis.models.grounder.pipeline import GrounderPipeline
 from deixis.models.grounding import EmbeddingPipeline, load_embedding_model, load_grounding_model
 from deixis.models.installed import model_folder
 from deixis.models.near_things import shipped_groups
-from deixis.models.presence import FEATURES, MONOTONE, PresenceCalibration, PresenceModel
+from deixis.models.presence import PresenceCalibration, PresenceModel
 from deixis.models.region_inputs import read_regions
-from deixis.search.relevance import NamedThings, Relevance, words_of
+from deixis.search.relevance import Relevance, words_of
 from deixis.storage.artifacts import fingerprint_artifact, update_settings
 
 OWN, NAMED, OTHER, NEAR, NEAREST = KINDS = ("own", "named", "other", "near", "nearest")
 ABSENT_KINDS = {OWN: (OTHER,), NAMED: (NEAR, NEAREST)}
 """For the kinds of phrases that are there, those of comparable phrases that are not."""
+
+_SCORES = (0, 1)
+"""The features that are scores: their weights are not negative."""
 
 _PER_PHOTO = 6
 """Phrases of a photo, and of others."""
@@ -130,18 +134,17 @@ def main() -> None:
         raise DeixisError(f"{options.model}: must be a grounder with the image encoder of {name}")
     sources = list(read_sources(options.data, options.split, grounder, photo_model))
     asked = [examples(source) for source in sources]
-    monotone = range(FEATURES)[MONOTONE]
     scores = {
         source.name: {"grounder alone": evaluate(source, source.own_figures)}
         | {"fitted": evaluate(source, logistic(logits))}
-        for source, logits in zip(sources, cross_fit(asked, monotone), strict=True)
+        for source, logits in zip(sources, cross_fit(asked, _SCORES), strict=True)
     }
     print_scores(scores)
     if options.json:
         options.json.write_text(json.dumps(scores, indent=1) + "\n", encoding="utf-8")
         return
     fingerprint = fingerprint_artifact(model_folder(name))
-    fitted = PresenceCalibration(grounder.encoder.fingerprint, name, fingerprint, fit(asked, monotone).weights)
+    fitted = PresenceCalibration(grounder.encoder.fingerprint, name, fingerprint, fit(asked, _SCORES).weights)
     others = [each for each in grounder.model.presence_calibrations if each.encoder != fitted.encoder]
     folder = model_folder(options.model)
     update_settings(folder, {PRESENCE: [asdict(each) for each in (*others, fitted)]})

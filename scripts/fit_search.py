@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+
+from named_things import NamedThings
 
 from deixis.cli.calibrate import print_scores
 from deixis.cli.output import progress
+from deixis.errors import DatasetError
 from deixis.evaluation.calibration import calibration_error, reliability
 from deixis.search.calibration import SHIPPED_FILE, QueryBank
 from deixis.search.encoder import PHOTO_MODEL, SearchEncoder
@@ -26,7 +29,6 @@ from deixis.search.fitting import (
     fit_calibration,
     summarize,
 )
-from deixis.search.relevance import read_absent_list
 from deixis.search.trial import Source, Trial, make_bank, make_trial, read_sources
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -78,6 +80,25 @@ def make_trials(sources: Sequence[Source], encoder: SearchEncoder, bank: QueryBa
         trials.append(trial)
         print(f"{trial.name}: {len(trial):,} photos, {len(trial.queries):,} queries", file=sys.stderr, flush=True)
     return trials
+
+
+def read_absent_list(file: Path, captions: Iterable[Iterable[str]], *, skip_named: bool = False) -> list[str]:
+    """Read queries for things that no caption names, from lines of the form "query | phrase, phrase".
+
+    A query whose thing a caption names is an error; with `skip_named` it is left out.
+    """
+    named, found = NamedThings(captions), []
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        query, _, phrases = (part.strip() for part in line.partition("|"))
+        if not query or not phrases:
+            raise DatasetError(f"{file}: line {number} must have the form 'query | thing, synonym'")
+        if not named.of(phrases).any():
+            found.append(query)
+        elif not skip_named:
+            raise DatasetError(f"{file}: line {number}: {phrases!r} is in a caption")
+    return found
 
 
 def plot_reliability(results: Mapping[str, TrialResult], file: Path) -> None:

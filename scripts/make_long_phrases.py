@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from describer_calibration import PRIORS, calibration_error, encode_gold_regions, fit_logistic
+from phrase_counts import count_long_phrases
 
 from deixis.data.dataset import Dataset
 from deixis.evaluation.captions.agreement import PeopleCaptions
@@ -43,7 +44,7 @@ def main() -> None:
         bank = PhraseBank.read(options.bank)
     else:
         photos = [photo for path in options.data for photo in Dataset(path).split(options.split)]
-        bank = PhraseBank.long_from_photos(photos)
+        bank = count_long_phrases(photos)
     print(f"{len(bank):,} phrases")
     describer = Describer(load_embedding_model("describer"), bank)
     settings = calibrate(describer, Dataset(options.dev))

@@ -12,13 +12,13 @@ import argparse
 from pathlib import Path
 
 from describer_calibration import encode_gold_regions, fit_settings
+from phrase_counts import MIN_COUNT, count_phrases
 from ship_model import ship
 
 from deixis.data.dataset import Dataset
 from deixis.language.features.base import TfIdf
 from deixis.models.cca.model import CCA, blocks
 from deixis.models.describer.description import DESCRIBER, Describer
-from deixis.models.describer.phrase_bank import MIN_COUNT, PhraseBank
 from deixis.models.grounding import load_embedding_model
 from deixis.models.installed import SHIPPED
 from deixis.models.matching.pipeline import MatchingPipeline
@@ -39,7 +39,7 @@ def main() -> None:
     chosen = parser.parse_args()
     dataset = Dataset(chosen.data)
     pipeline = load_embedding_model(chosen.model) if chosen.model else _fit_cca(dataset, chosen.components)
-    bank = PhraseBank.from_photos(dataset.split("train"))
+    bank = count_phrases(dataset.split("train"))
     print(f"{len(bank):,} phrases")
     describer = Describer(pipeline, bank)
     gold = encode_gold_regions(describer, pipeline.features(dataset, dataset.split("dev")).require_all())

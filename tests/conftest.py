@@ -68,11 +68,12 @@ def postgres() -> Iterator[str]:
 def sample_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Index of the sample photos, as `deixis index` makes it; read only."""
     from deixis.data.samples import SAMPLES
-    from deixis.search.collection import default_encoder
+    from deixis.search.collection import search_encoder
+    from deixis.search.encoder import PHOTO_MODEL
     from deixis.search.index import update_index
 
     folder = tmp_path_factory.mktemp("index") / "photos.deixis"
-    update_index(folder, [SAMPLES / "images"], default_encoder())
+    update_index(folder, [SAMPLES / "images"], search_encoder(PHOTO_MODEL))
     return folder
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from named_things import NamedThings
 from PIL import Image
 
 from deixis.search.calibration import Evidence
 from deixis.search.encoder import WordStatistics
 from deixis.search.fitting import TrialResult
-from deixis.search.relevance import NamedThings
 
 
 @pytest.fixture(scope="module")

@@ -125,8 +125,10 @@ _CHILD = """
 import sys
 from pathlib import Path
 from deixis.search.index import update_index
-from deixis.search.collection import default_encoder
-update_index(sys.argv[1], [sys.argv[2]], default_encoder(), on_committed=lambda path: print(path.name, flush=True))
+from deixis.search.collection import search_encoder
+from deixis.search.encoder import PHOTO_MODEL
+encoder = search_encoder(PHOTO_MODEL)
+update_index(sys.argv[1], [sys.argv[2]], encoder, on_committed=lambda path: print(path.name, flush=True))
 """
 """Does what `deixis index` does and prints each photo as soon as it is committed."""
 

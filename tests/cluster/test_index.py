@@ -14,7 +14,8 @@ from deixis import cluster as workers_module
 from deixis.cluster import ClusterEncoder, ClusterWorkers, check_shared, cluster_metadata_reader
 from deixis.data import samples
 from deixis.errors import DeixisError, PhotoError
-from deixis.search.collection import default_encoder
+from deixis.search.collection import search_encoder
+from deixis.search.encoder import PHOTO_MODEL
 from deixis.search.index import update_index
 from deixis.search.index.sqlite import DATABASE
 
@@ -44,9 +45,9 @@ def test_the_index_equals_that_of_one_process(
     some = sorted(path for path in photos.iterdir() if path.suffix == ".jpg")
     shutil.copy(some[0], photos / "a copy.jpg")
     (photos / "bad.jpg").write_bytes(b"no photo")
-    alone = update_index(tmp_path / "alone", [photos], default_encoder())
+    alone = update_index(tmp_path / "alone", [photos], search_encoder(PHOTO_MODEL))
     monkeypatch.setattr(workers_module, "PART", 4)
-    encoder, read = ClusterEncoder(workers, default_encoder()), cluster_metadata_reader(workers)
+    encoder, read = ClusterEncoder(workers, search_encoder(PHOTO_MODEL)), cluster_metadata_reader(workers)
     many = update_index(tmp_path / "many", [photos], encoder, read_metadata=read)
     assert (many.added, [str(error) for error in many.skipped]) == (
         alone.added,

@@ -22,7 +22,8 @@ from deixis.models.grounding import load_embedding_model
 from deixis.models.installed import shipped_models
 from deixis.models.m_rnn.captioning import load_captioner
 from deixis.search.calibration import Calibration
-from deixis.search.collection import default_encoder
+from deixis.search.collection import search_encoder
+from deixis.search.encoder import PHOTO_MODEL
 from deixis.vision.encoders import open_encoder
 from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape
 from deixis.vision.encoders.tiny_vit import TinyViT, TinyViTShape
@@ -143,7 +144,10 @@ def test_the_describer_can_be_trained_again(data: Path, tmp_path: Path) -> None:
 def test_the_calibration_of_search_can_be_fitted_again(data: Path, tmp_path: Path) -> None:
     done = retrain("search", data, tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    assert Calibration.for_models(default_encoder().fingerprint, [tmp_path / "out" / "calibration.json"]) is not None
+    assert (
+        Calibration.for_models(search_encoder(PHOTO_MODEL).fingerprint, [tmp_path / "out" / "calibration.json"])
+        is not None
+    )
 
 
 def test_a_failed_or_unknown_stage_is_named(data: Path, tmp_path: Path) -> None:

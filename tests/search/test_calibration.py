@@ -158,7 +158,8 @@ def test_a_damaged_file_or_a_wrong_number_of_weights_is_an_error(tmp_path: Path,
 
 
 def test_the_shipped_calibrations_fit_the_shipped_models() -> None:
-    from deixis.search.collection import default_encoder, search_encoder
+    from deixis.search.collection import search_encoder
+    from deixis.search.encoder import PHOTO_MODEL
 
-    assert Calibration.load(SHIPPED_FILE).fingerprint == default_encoder().fingerprint
+    assert Calibration.load(SHIPPED_FILE).fingerprint == search_encoder(PHOTO_MODEL).fingerprint
     assert Calibration.load(FAST_FILE).fingerprint == search_encoder("two-branch-fast").fingerprint

@@ -20,8 +20,8 @@ from deixis.errors import DeixisError
 from deixis.search import collection as collection_module
 from deixis.search import encoder as encoder_module
 from deixis.search.calibration import Calibration, QueryBank
-from deixis.search.collection import PhotoCollection, default_encoder, index_photos, open_index
-from deixis.search.encoder import SearchEncoder
+from deixis.search.collection import PhotoCollection, index_photos, open_index, search_encoder
+from deixis.search.encoder import PHOTO_MODEL, SearchEncoder
 from deixis.search.index import PhotoIndex, update_index
 from deixis.search.index.sqlite import connect_writer
 from deixis.search.results import Hit, all_photos
@@ -65,7 +65,7 @@ def test_a_photo_whose_file_is_gone_is_found_without_boxes(tmp_path: Path, sampl
     shutil.copytree(sample_index, tmp_path / "index")
     (tmp_path / "mine").mkdir()
     mine = Path(shutil.copy(CAT, tmp_path / "mine" / "mine.jpg"))
-    update_index(tmp_path / "index", [tmp_path / "mine"], default_encoder())
+    update_index(tmp_path / "index", [tmp_path / "mine"], search_encoder(PHOTO_MODEL))
     mine.unlink()
     with deixis.open_index(tmp_path / "index") as opened:
         hits = opened.search("a cat", top=3, explain=True, everything=True, grouped=False)
@@ -142,7 +142,7 @@ def test_similar_photos_include_copies_and_not_the_photo_itself(tmp_path: Path, 
     shutil.copytree(sample_index, tmp_path / "index")
     (tmp_path / "mine").mkdir()
     mine = Path(shutil.copy(CAT, tmp_path / "mine" / "mine.jpg"))
-    update_index(tmp_path / "index", [tmp_path / "mine"], default_encoder())
+    update_index(tmp_path / "index", [tmp_path / "mine"], search_encoder(PHOTO_MODEL))
     with deixis.open_index(tmp_path / "index") as opened:
         known = next(photo for photo in opened.newest() if photo.path == CAT)
         for same in (CAT, str(CAT), known):
@@ -157,7 +157,7 @@ def test_a_changed_photo_is_encoded_again(tmp_path: Path, sample_index: Path) ->
     shutil.copytree(sample_index, tmp_path / "index")
     (tmp_path / "mine").mkdir()
     mine = Path(shutil.copy(CAT, tmp_path / "mine" / "mine.jpg"))
-    update_index(tmp_path / "index", [tmp_path / "mine"], default_encoder())
+    update_index(tmp_path / "index", [tmp_path / "mine"], search_encoder(PHOTO_MODEL))
     shutil.copy(SAMPLES / "images" / "dogs.jpg", mine)
     with deixis.open_index(tmp_path / "index") as photos:
         assert photos.like(mine, top=1)[0].path.stem == "dogs"
@@ -234,7 +234,7 @@ def test_copies_are_grouped_and_new_photos_and_filters_count(tmp_path: Path, sam
     with deixis.open_index(tmp_path / "index") as photos:
         before = len(photos)
         shutil.copy(CAT, holiday / "copy.jpg")
-        update_index(tmp_path / "index", [holiday], default_encoder())
+        update_index(tmp_path / "index", [holiday], search_encoder(PHOTO_MODEL))
         assert len(photos) == before + 1
         hit = photos.search("a cat", top=1)[0]
         assert {hit.path.stem, *(other.path.stem for other in hit.duplicates)} == {"cat", "copy"}
@@ -245,7 +245,7 @@ def test_copies_are_grouped_and_new_photos_and_filters_count(tmp_path: Path, sam
 
 def test_an_empty_index_finds_nothing(tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
-    update_index(tmp_path / "index", [tmp_path / "none"], default_encoder())
+    update_index(tmp_path / "index", [tmp_path / "none"], search_encoder(PHOTO_MODEL))
     with deixis.open_index(tmp_path / "index") as photos:
         found = photos.search("a cat", everything=True), photos.like(CAT), photos.newest()
         assert (len(photos), found) == (0, ([], [], []))
@@ -312,7 +312,7 @@ def test_a_search_parses_the_query_and_takes_a_snapshot_once(
 
 
 def test_suggestions_for_a_word_are_looked_up_once(sample_index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder, looked_up = default_encoder(), list[str]()
+    encoder, looked_up = search_encoder(PHOTO_MODEL), list[str]()
     suggest = encoder.suggest
     monkeypatch.setattr(encoder, "suggest", lambda word: looked_up.append(word) or suggest(word))
     with PhotoCollection(sample_index, encoder) as photos:
@@ -333,13 +333,13 @@ def test_scores_for_other_queries_are_computed_once_for_each_photo(
         return compute(bank, photos)
 
     monkeypatch.setattr(QueryBank, "scores", scores)
-    with PhotoCollection(tmp_path / "index", default_encoder()) as photos:
+    with PhotoCollection(tmp_path / "index", search_encoder(PHOTO_MODEL)) as photos:
         first = [hit.probability for hit in photos.search("a cat", everything=True)]
         assert [hit.probability for hit in photos.search("a cat", everything=True)] == first
         assert scored == [len(photos)]
         (tmp_path / "mine").mkdir()
         shutil.copy(CAT, tmp_path / "mine" / "mine.jpg")
-        update_index(tmp_path / "index", [tmp_path / "mine"], default_encoder())
+        update_index(tmp_path / "index", [tmp_path / "mine"], search_encoder(PHOTO_MODEL))
         hits = photos.search("a cat", everything=True, grouped=False)
         assert scored == [len(photos) - 1, 1]
         # A rebuilt database uses the same numbers for other photos.

@@ -18,8 +18,8 @@ from deixis.models.grounding import EmbeddingPipeline
 from deixis.models.installed import SHIPPED
 from deixis.models.matching.two_branch import TwoBranch
 from deixis.search import encoder as encoder_module
-from deixis.search.collection import default_encoder
-from deixis.search.encoder import MAX_REGIONS, SearchEncoder
+from deixis.search.collection import search_encoder
+from deixis.search.encoder import MAX_REGIONS, PHOTO_MODEL, SearchEncoder
 from deixis.search.index.base import PhotoVectors
 from tests.search.region_inputs import region_inputs
 from tests.unchecked import without_checksums
@@ -28,7 +28,7 @@ CAT = SAMPLES / "images" / "cat.jpg"
 
 
 def test_photos_get_valid_vectors_and_a_thumbnail(tmp_path: Path) -> None:
-    encoder = default_encoder()
+    encoder = search_encoder(PHOTO_MODEL)
     (tmp_path / "bad.jpg").write_bytes(b"no photo")
     found = dict(encoder.encode_photos([CAT, tmp_path / "bad.jpg"]))
     cat = found[CAT]
@@ -40,7 +40,7 @@ def test_photos_get_valid_vectors_and_a_thumbnail(tmp_path: Path) -> None:
 
 
 def test_vectors_are_those_of_the_models() -> None:
-    encoder = default_encoder()
+    encoder = search_encoder(PHOTO_MODEL)
     photo = next(iter(encoder.encode_photos([CAT])))[1]
     assert isinstance(photo, PhotoVectors)
     assert np.allclose(photo.whole, encoder.encode_photo(CAT), atol=0.02)
@@ -52,7 +52,7 @@ def test_vectors_are_those_of_the_models() -> None:
 
 
 def test_scores_of_regions_are_almost_the_cosines_of_the_photo_model() -> None:
-    encoder = default_encoder()
+    encoder = search_encoder(PHOTO_MODEL)
     model = cast(EmbeddingPipeline, encoder.photo_model)
     photo = next(iter(encoder.encode_photos([CAT])))[1]
     assert isinstance(photo, PhotoVectors)
@@ -71,16 +71,16 @@ def test_a_photo_model_without_axes_gives_whole_vectors_of_regions(monkeypatch: 
     assert encoder.region_dimension == encoder.dimension == photo.region_vectors.shape[1]
     [phrase] = encoder.encode_sentence("a cat").phrases
     np.testing.assert_array_equal(phrase.vector, phrase.whole_vector)
-    assert encoder.fingerprint != default_encoder().fingerprint
+    assert encoder.fingerprint != search_encoder(PHOTO_MODEL).fingerprint
 
 
 def test_a_sentence_without_noun_phrases_is_one_phrase() -> None:
-    encoded = default_encoder().encode_sentence("running quickly")
+    encoded = search_encoder(PHOTO_MODEL).encode_sentence("running quickly")
     assert [(phrase.text, phrase.span) for phrase in encoded.phrases] == [("running quickly", (0, 15))]
 
 
 def test_encoding_many_sentences_equals_encoding_each() -> None:
-    encoder = default_encoder()
+    encoder = search_encoder(PHOTO_MODEL)
     texts = ["a dog", "two dogs in the snow", "a dog"]
     for text, encoded in zip(texts, encoder.encode_sentences(texts), strict=True):
         alone = encoder.encode_sentence(text)
@@ -125,7 +125,7 @@ def test_recent_phrases_are_encoded_once(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_rare_and_unknown_words_are_counted() -> None:
-    encoder = default_encoder()
+    encoder = search_encoder(PHOTO_MODEL)
     usual, rare = encoder.encode_sentence("a dog"), encoder.encode_sentence("a dog qwertyuiop")
     assert (usual.unknown_words, rare.unknown_words) == ((), ("qwertyuiop",))
     assert (usual.statistics.count, rare.statistics.count) == (1, 2)
@@ -139,10 +139,10 @@ def test_the_fingerprint_depends_on_model_files_but_not_on_the_card(tmp_path: Pa
     shutil.copytree(SHIPPED / "two-branch", copy)
     without_checksums(copy)
     (copy / "README.md").write_text("another card")
-    assert SearchEncoder(photo_model=copy).fingerprint == default_encoder().fingerprint
+    assert SearchEncoder(photo_model=copy).fingerprint == search_encoder(PHOTO_MODEL).fingerprint
     weights = load_file(copy / "weights.safetensors")
     save_file(weights | {name: 2 * array for name, array in list(weights.items())[:1]}, copy / "weights.safetensors")
-    assert SearchEncoder(photo_model=copy).fingerprint != default_encoder().fingerprint
+    assert SearchEncoder(photo_model=copy).fingerprint != search_encoder(PHOTO_MODEL).fingerprint
 
 
 def test_a_region_model_without_region_vectors_is_an_error() -> None:
@@ -151,7 +151,7 @@ def test_a_region_model_without_region_vectors_is_an_error() -> None:
 
 
 def test_a_fast_name_opens_both_models_with_the_fast_encoder() -> None:
-    fast, full = SearchEncoder("two-branch-fast"), default_encoder()
+    fast, full = SearchEncoder("two-branch-fast"), search_encoder(PHOTO_MODEL)
     assert [model.encoder.name for model in (fast.photo_model, fast.region_model)] == ["deixis-fast"] * 2
     assert fast.model_name == "two-branch-fast"
     assert fast.fingerprint != full.fingerprint

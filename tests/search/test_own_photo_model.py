@@ -14,8 +14,8 @@ from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError
 from deixis.models.grounding import load_embedding_model
 from deixis.search.calibration import Calibration
-from deixis.search.collection import PhotoCollection, default_encoder, index_photos, search_encoder, store_calibration
-from deixis.search.encoder import SearchEncoder
+from deixis.search.collection import PhotoCollection, index_photos, search_encoder, store_calibration
+from deixis.search.encoder import PHOTO_MODEL, SearchEncoder
 from deixis.search.index import copy_index
 from deixis.search.index.base import PhotoVectors
 from tests.models import clip_substitute
@@ -94,7 +94,7 @@ def test_a_calibration_of_the_index_gives_its_results_probabilities(
 
 def test_a_calibration_of_another_model_is_not_used(swapped: Path, tmp_path: Path) -> None:
     copy_index(swapped, tmp_path / "index")
-    shipped = Calibration.for_models(default_encoder().fingerprint)
+    shipped = Calibration.for_models(search_encoder(PHOTO_MODEL).fingerprint)
     assert shipped is not None
     with deixis.open_index(tmp_path / "index") as photos:
         store_calibration(tmp_path / "index", photos.encoder, shipped)
@@ -135,14 +135,14 @@ def test_photo_vectors_are_those_of_the_model_and_regions_those_of_the_grounder(
 ) -> None:
     clip_substitute.install(monkeypatch)
     encoder = SearchEncoder(f"open-clip:small:{save_weights(tmp_path / 'weights.pt')}")
-    (_, own), (_, shipped) = next(encoder.encode_photos([CAT])), next(default_encoder().encode_photos([CAT]))
+    (_, own), (_, shipped) = next(encoder.encode_photos([CAT])), next(search_encoder(PHOTO_MODEL).encode_photos([CAT]))
     assert isinstance(own, PhotoVectors)
     assert isinstance(shipped, PhotoVectors)
     np.testing.assert_allclose(own.whole, encoder.encode_photo(CAT), atol=0.02)
     np.testing.assert_array_equal(own.region_boxes, shipped.region_boxes)
     grounder = encoder.region_model
     np.testing.assert_allclose(own.region_vectors, grounder.encode_regions(region_inputs(encoder, CAT)), atol=0.02)
-    sentence, other = (each.encode_sentence("a cat, qwertyuiop") for each in (encoder, default_encoder()))
+    sentence, other = (each.encode_sentence("a cat, qwertyuiop") for each in (encoder, search_encoder(PHOTO_MODEL)))
     assert (sentence.unknown_words, other.unknown_words) == ((), ("qwertyuiop",))
     assert sentence.statistics.rarest == other.statistics.rarest
     assert sentence.statistics.log_frequency < 0
@@ -153,5 +153,5 @@ def test_photo_vectors_are_those_of_the_model_and_regions_those_of_the_grounder(
 
 
 def test_a_collection_reads_the_calibration_of_its_own_models_only(sample_index: Path) -> None:
-    with PhotoCollection(sample_index, default_encoder()) as photos:
-        assert photos.calibration == Calibration.for_models(default_encoder().fingerprint)
+    with PhotoCollection(sample_index, search_encoder(PHOTO_MODEL)) as photos:
+        assert photos.calibration == Calibration.for_models(search_encoder(PHOTO_MODEL).fingerprint)

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
-from deixis.errors import DatasetError
-from deixis.search.relevance import NamedThings, Relevance, read_absent_list
+from deixis.search.relevance import Relevance
 
 CAPTIONED = Relevance(
     [
@@ -50,53 +45,3 @@ def test_a_query_without_words_is_shown_by_none() -> None:
 def test_absent_words_are_found() -> None:
     assert CAPTIONED.has_absent_word("a dog and an elephant")
     assert not CAPTIONED.has_absent_word("a kid and the snow")
-
-
-THINGS = NamedThings([["Two Dogs run."], ["A hot dog.", "A bun."], ["Ripe oranges."], ["An orange cat on a hot day."]])
-
-
-@pytest.mark.parametrize(
-    ("phrases", "photos"),
-    [
-        ("dog", [0, 1]),
-        ("dog, -hot dog", [0]),
-        ("hot dog", [1]),
-        ("dog hot", []),
-        ("orange", [2, 3]),
-        ("=oranges", [2]),
-        ("=orange", [3]),
-        ("zebra, cat", [3]),
-        ("=dogs, -two dogs", []),
-        ("og", []),
-    ],
-)
-def test_things_are_named_by_phrases(phrases: str, photos: list[int]) -> None:
-    assert THINGS.of(phrases).nonzero()[0].tolist() == photos
-
-
-def test_an_absent_list_must_not_name_things_in_captions(tmp_path: Path) -> None:
-    file = tmp_path / "list.txt"
-    file.write_text("# things\n\na red giraffe | giraffe\na power line | power line, cable\n")
-    assert read_absent_list(file, [["A power plant.", "A line."]]) == ["a red giraffe", "a power line"]
-    assert read_absent_list(file, [["Two giraffes."]], skip_named=True) == ["a power line"]
-    with pytest.raises(DatasetError, match="line 3: 'giraffe'"):
-        read_absent_list(file, [["Two giraffes."]])
-    with pytest.raises(DatasetError, match="line 4: "):
-        read_absent_list(file, [["Cables."]])
-    file.write_text("a giraffe\n")
-    with pytest.raises(DatasetError, match="line 1 "):
-        read_absent_list(file, [])
-
-
-@pytest.mark.parametrize("name", ["absent_queries.txt", "absent_things.txt"])
-def test_the_lists_of_the_benchmarks_have_two_hundred_queries(name: str) -> None:
-    texts = read_absent_list(Path(__file__).parents[2] / "benchmarks" / name, [])
-    assert len(texts) == len(set(texts)) == 200
-
-
-def test_no_thing_is_in_both_lists() -> None:
-    folder = Path(__file__).parents[2] / "benchmarks"
-    fitted = NamedThings([read_absent_list(folder / "absent_queries.txt", [])])
-    lines = (folder / "absent_things.txt").read_text().splitlines()
-    things = [line.partition("|")[2] for line in lines if line and not line.startswith("#")]
-    assert [thing for thing in things if fitted.of(thing).any()] == []

@@ -9,7 +9,8 @@ from deixis.data.dataset import Dataset
 from deixis.data.imports import import_dataset
 from deixis.data.samples import SAMPLES
 from deixis.search.calibration import Evidence, QueryBank
-from deixis.search.collection import default_encoder
+from deixis.search.collection import search_encoder
+from deixis.search.encoder import PHOTO_MODEL
 from deixis.search.relevance import Relevance
 from deixis.search.trial import (
     KINDS,
@@ -36,16 +37,18 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 @pytest.fixture(scope="module")
 def encoded(dataset: Dataset) -> EncodedSplit:
-    return encode_split(dataset, "dev", default_encoder())
+    return encode_split(dataset, "dev", search_encoder(PHOTO_MODEL))
 
 
 @pytest.fixture(scope="module")
 def bank(encoded: EncodedSplit) -> QueryBank:
-    return make_bank([Source("samples", encoded, ["A giraffe eats leaves.", "Two dogs run."])], default_encoder(), 3)
+    return make_bank(
+        [Source("samples", encoded, ["A giraffe eats leaves.", "Two dogs run."])], search_encoder(PHOTO_MODEL), 3
+    )
 
 
 def test_a_bank_has_the_captions_and_phrases_of_other_photos(encoded: EncodedSplit) -> None:
-    encoder, texts = default_encoder(), ["A giraffe eats leaves.", "Two dogs run."]
+    encoder, texts = search_encoder(PHOTO_MODEL), ["A giraffe eats leaves.", "Two dogs run."]
     (source,) = [Source("samples", encoded, texts)]
     bank = make_bank([source], encoder, 100)
     reads = encoder.encode_sentences([*texts, "a giraffe", "leaves", "two dogs"])
@@ -61,7 +64,7 @@ def test_a_bank_has_the_captions_and_phrases_of_other_photos(encoded: EncodedSpl
 
 
 def test_evidence_equals_that_of_an_index(encoded: EncodedSplit, bank: QueryBank) -> None:
-    encoder = default_encoder()
+    encoder = search_encoder(PHOTO_MODEL)
     reads = encoder.encode_sentences(["a cat with green eyes", "coffee"])
     for read, found in zip(reads, encoded.evidence(reads, bank), strict=True):
         expected = Evidence.collect(read, encoded.whole, encoded.regions, bank.scores(encoded.whole))
@@ -73,7 +76,7 @@ def test_evidence_equals_that_of_an_index(encoded: EncodedSplit, bank: QueryBank
 
 
 def test_a_trial_has_queries_of_all_kinds(encoded: EncodedSplit, bank: QueryBank) -> None:
-    trial = make_trial("samples", encoded, default_encoder(), bank, absent_texts=["an iceberg"])
+    trial = make_trial("samples", encoded, search_encoder(PHOTO_MODEL), bank, absent_texts=["an iceberg"])
     assert len(trial) == 4
     assert {query.kind for query in trial.queries} == set(KINDS)
     assert all(query.relevant[query.photo] for query in trial.queries if query.kind != "absent")
@@ -83,7 +86,7 @@ def test_a_trial_has_queries_of_all_kinds(encoded: EncodedSplit, bank: QueryBank
 
 
 def test_absent_texts_have_a_word_that_no_caption_has(encoded: EncodedSplit) -> None:
-    encoder, relevance = default_encoder(), Relevance(encoded.captions)
+    encoder, relevance = search_encoder(PHOTO_MODEL), Relevance(encoded.captions)
     absent, present = "A giraffe eats leaves.", encoded.captions[0][0]
     texts = find_absent_texts([absent, present], relevance, encoder, count=20, exclude=["a giraffe"])
     assert absent in texts
@@ -95,6 +98,6 @@ def test_absent_texts_have_a_word_that_no_caption_has(encoded: EncodedSplit) -> 
 
 
 def test_an_absent_query_has_no_relevant_photo(encoded: EncodedSplit, bank: QueryBank) -> None:
-    (query,) = absent_trial_queries(default_encoder().encode_sentences(["an iceberg"]), encoded, bank)
+    (query,) = absent_trial_queries(search_encoder(PHOTO_MODEL).encode_sentences(["an iceberg"]), encoded, bank)
     assert (query.kind, query.relevant.any()) == ("absent", False)
     assert absent_trial_queries([], encoded, bank) == []

@@ -232,17 +232,6 @@ class Phrase:
         return tuple(words(self.tokens))
 
     @property
-    def is_plural(self) -> bool:
-        """Whether one of its words is a plural noun.
-
-        Examples
-        --------
-        >>> [phrase.is_plural for phrase in Sentence("Two dogs in snow.").phrases]
-        [True, False]
-        """
-        return any(tag.startswith("NN") and tag.endswith("S") for tag in self.sentence.tags[self.start : self.end])
-
-    @property
     def node(self) -> Tree:
         """The highest node of the tree that spans exactly its tokens.
 

@@ -131,13 +131,6 @@ class WordVectors(Storable):
         rows = self.rows_of(words)
         return self.take(rows[rows >= 0])
 
-    def only(self, words: Iterable[str]) -> WordVectors:
-        """Return the vectors of these words only, to save space."""
-        kept = sorted({word for word in words if word in self})
-        rows, word_rows = np.unique(self.rows_of(kept), return_inverse=True)
-        scale = None if self._scale is None else self._scale[rows]
-        return WordVectors(np.asarray(self._stored[rows]), kept, word_rows, self.source, scale=scale)
-
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the words and their vectors."""

@@ -17,7 +17,7 @@ FILE = Path(__file__).with_suffix(".txt")
 class NearThing:
     """A thing of a group, the words that name it, and words that may mean it.
 
-    Names have the form that `deixis.search.relevance.NamedThings` takes.
+    Names have the form that `NamedThings` of scripts/named_things.py takes.
     """
 
     text: str

@@ -27,9 +27,6 @@ from deixis.storage.artifacts import fingerprint_artifact
 FEATURES = 4
 """Number of features of a phrase; see `PresenceModel.features`."""
 
-MONOTONE = slice(0, 2)
-"""The features that are scores. Their weights are not negative."""
-
 _MIN_RIVALRY = -0.1
 
 

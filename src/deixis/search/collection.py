@@ -575,11 +575,6 @@ def encoder_to_fill(index: str, model: SearchModel | None = None) -> SearchEncod
     return _as_encoder(model)
 
 
-def default_encoder() -> SearchEncoder:
-    """Return the models that come with deixis, loaded once."""
-    return search_encoder(PHOTO_MODEL)
-
-
 @lru_cache(maxsize=3)
 def search_encoder(photo_model: str) -> SearchEncoder:
     """Return the encoder with a photo model, loaded once."""

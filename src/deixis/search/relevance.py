@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deixis.errors import DatasetError
 from deixis.language.words import senses, stem
 from deixis.search.query import content_words
 from deixis.tokens import tokenize
@@ -89,86 +87,3 @@ def words_of(text: str) -> list[str]:
 
 def _meanings(word: str) -> set[object]:
     return {f"stem {stem(word)}", *senses(word)}
-
-
-class NamedThings:
-    """Finds the photos with a caption that names a thing, given the phrases that would name it.
-
-    A phrase matches by the stems of its words, next to each other. With ``=`` in front it matches exactly; with ``-``
-    it is hidden before the others are matched.
-
-    Parameters
-    ----------
-    captions
-        Captions of each photo.
-
-    Examples
-    --------
-    >>> photos = NamedThings([["Two dogs run."], ["A hot dog.", "Food."], ["Ripe oranges."], ["An orange cat."]])
-    >>> photos.of("dog, puppy, -hot dog").tolist(), photos.of("=oranges").tolist()
-    ([True, False, False, False], [False, False, True, False])
-    """
-
-    def __init__(self, captions: Iterable[Iterable[str]]) -> None:
-        self._words = [[_padded(_words(caption)) for caption in of_photo] for of_photo in captions]
-        self._stems = [[_padded(map(stem, caption.split())) for caption in of_photo] for of_photo in self._words]
-
-    def of(self, phrases: str) -> Mask:
-        """Return which photos have a caption with one of the comma-separated phrases: (photos,)."""
-        listed = [phrase.strip() for phrase in phrases.split(",")]
-        hidden = [_stemmed(phrase[1:]) for phrase in listed if phrase.startswith("-")]
-        exact = [phrase[1:] for phrase in listed if phrase.startswith("=")]
-        by_stem = [_stemmed(phrase) for phrase in listed if phrase[:1] not in ("-", "=")]
-
-        def is_named(words: str, stems: str) -> bool:
-            for phrase in hidden:
-                stems = stems.replace(phrase, " | ")
-            return any(phrase in stems for phrase in by_stem) or any(
-                _padded(_words(phrase)) in words and _stemmed(phrase) in stems for phrase in exact
-            )
-
-        captions = (zip(*pair, strict=True) for pair in zip(self._words, self._stems, strict=True))
-        return np.array([any(is_named(*caption) for caption in of_photo) for of_photo in captions], dtype=bool)
-
-
-def _words(text: str) -> list[str]:
-    return words_of_tokens(tokenize(text.lower()))
-
-
-def _stemmed(phrase: str) -> str:
-    return _padded(map(stem, _words(phrase)))
-
-
-def _padded(words: Iterable[str]) -> str:
-    return f" {' '.join(words)} "
-
-
-def read_absent_list(file: Path, captions: Iterable[Iterable[str]], *, skip_named: bool = False) -> list[str]:
-    """Read queries for things that no caption names, from lines of the form "query | phrase, phrase".
-
-    Parameters
-    ----------
-    file
-        Text file. Empty lines and lines that start with ``#`` are skipped.
-    captions
-        Captions of each photo.
-    skip_named
-        Leave out queries whose thing is named in a caption. By default they are an error.
-
-    Returns
-    -------
-    list of str
-        The queries.
-    """
-    named, found = NamedThings(captions), []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        query, _, phrases = (part.strip() for part in line.partition("|"))
-        if not query or not phrases:
-            raise DatasetError(f"{file}: line {number} must have the form 'query | thing, synonym'")
-        if not named.of(phrases).any():
-            found.append(query)
-        elif not skip_named:
-            raise DatasetError(f"{file}: line {number}: {phrases!r} is in a caption")
-    return found

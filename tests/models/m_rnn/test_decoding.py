@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from deixis.errors import DeixisError
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.m_rnn import decoding as module
-from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence, best_of, decode, encode_start
+from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence, decode, encode_start
 from deixis.models.m_rnn.model import WordSteps
 from deixis.models.m_rnn.network import MRNNNetwork, VisualContext
 from deixis.models.m_rnn.spec import MRNNSettings
@@ -259,11 +259,3 @@ def test_beam_search_finds_what_a_plain_loop_finds(
         expected = plain_beam_search(network, context.take(slice(photo, photo + 1)), decoding, start)
         assert [(s.words, s.finished) for s in sentences] == [(s.words, s.finished) for s in expected]
         assert [s.log_probability for s in sentences] == pytest.approx([s.log_probability for s in expected], rel=1e-5)
-
-
-def test_the_best_words_are_the_most_probable_ones() -> None:
-    log_p = np.random.default_rng(0).normal(size=(3, 2, 9)).astype(np.float32)
-    values, words = best_of(log_p, 4)
-    expected = np.sort(log_p, axis=2)[:, :, -4:]
-    np.testing.assert_array_equal(np.sort(values, axis=2), expected)
-    np.testing.assert_array_equal(np.take_along_axis(log_p, words, 2), values)

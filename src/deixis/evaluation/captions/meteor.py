@@ -34,7 +34,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, pairwise
@@ -122,15 +121,6 @@ _SUBSTITUTIONS = tuple(
         (rf"(?<=[{_LETTER}])'(?=[{_LETTER}])|(?<=[0-9])'(?=s)", " '"),
     )
 )
-
-
-def normalize_words(words: Sequence[str]) -> list[str]:
-    """Normalize the words of a sentence as Meteor does with ``-norm``.
-
-    Hyphens and apostrophes split words, and acronyms lose their full stops.
-    """
-    followed = [*map(starts_with_letter, words[1:]), False][: len(words)]
-    return [part for word, before in zip(words, followed, strict=True) for part in normalize_word(word, before)]
 
 
 @cache

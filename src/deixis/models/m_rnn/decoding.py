@@ -349,9 +349,3 @@ def sample_words(log_p: Floats, uniform: NDArray[np.float64], decoding: Decoding
     rank = (cumulative <= uniform[:, None] * cumulative[:, -1:]).sum(1)
     rank = np.minimum(rank, log_p.shape[1] - 1)
     return np.take_along_axis(order, rank[:, None], 1)[:, 0]
-
-
-def best_of(log_p: Floats, count: int) -> tuple[Floats, Ids]:
-    """The `count` highest log-probabilities (…, words) and their words."""
-    words = np.argpartition(-log_p, count - 1, axis=-1)[..., :count]
-    return np.take_along_axis(log_p, words, -1), words

@@ -12,9 +12,6 @@ from deixis.storage.remote import is_remote
 EXIF, XMP, NAME, FILE = "exif", "xmp", "name", "file"
 """The sources of a date, in the order in which they are believed."""
 
-DATE_SOURCES = {EXIF: "EXIF", XMP: "XMP", NAME: "the file name", FILE: "the time of the file"}
-"""The sources as messages name them."""
-
 FIRST_YEAR, LAST_YEAR = 1900, 2100
 
 _XMP_DATE = re.compile(

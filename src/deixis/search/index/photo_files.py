@@ -51,7 +51,7 @@ class ExifInfo:
     taken: int | None = None
     camera: str | None = None  # make and model
     orientation: int | None = None  # 1 to 8
-    date_source: str | None = None  # of `taken`: one of `dates.DATE_SOURCES`
+    date_source: str | None = None  # of `taken`; see `dates`
 
 
 @dataclass(frozen=True)
