@@ -1,34 +1,48 @@
-"""Checksums of saved files: those of a manifest itself, and those of the files that it lists.
+"""Checksums of everything that is saved: CRC-32 over bytes, of rows, of manifests and of the files that these list.
 
 CRC-32 finds accidental damage: every change of up to 32 neighbouring bits, and all but one in four billion others. It
 does not protect against somebody who changes the manifest as well. A large file is checked in blocks, each of them
-when it is first read. Files saved by older versions have no checksums and are read unchecked.
+when it is first read. Files saved by older versions have no checksums and are read unchecked. `row_checks` has those of
+the rows of SQLite files.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import zlib
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deixis.storage.files import hash_file, read_regular
+from deixis.storage.files import hash_file, open_regular, read_regular
 
 BLOCK = 2**18
 """Bytes of a file that have one checksum."""
+
+_PARALLEL_BLOCKS = 64
+"""From this many blocks on, threads share the work."""
 
 _DIGITS = 8
 _CHECKSUM = "checksum"
 _SEAL = re.compile(rb',\n *"checksum": "([0-9a-f]{8})"\n}\n\Z')
 _SEALED = (2, 3, 4)
 """Versions of manifests that must have a checksum."""
+
+
+def crc32_of(*parts: Any) -> int:
+    """Return the CRC-32 of bytes, or contiguous arrays, one after the other."""
+    total = 0
+    for part in parts:
+        total = zlib.crc32(part, total)
+    return total
 
 
 def seal(document: Mapping[str, Any]) -> bytes:
@@ -86,11 +100,20 @@ def _crc(content: Any) -> str:
     return f"{zlib.crc32(content):0{_DIGITS}x}"
 
 
+def _block_crcs(file: IO[bytes]) -> tuple[str, int]:
+    """Return the checksums of the blocks of the rest of a file, and its length."""
+    sums, size = [], 0
+    while block := file.read(BLOCK):
+        sums.append(_crc(block))
+        size += len(block)
+    return "".join(sums), size
+
+
 @dataclass(frozen=True)
 class FileChecks:
     """What a manifest says about a file.
 
-    `crc32` has eight hexadecimal digits for each block. `sha256` identifies the content.
+    `crc32` has eight hexadecimal digits for each block. `sha256` identifies the content; empty if nothing asks for it.
     """
 
     bytes: int
@@ -100,12 +123,17 @@ class FileChecks:
     @classmethod
     def of(cls, path: Path) -> FileChecks:
         """Compute the checksums of a file."""
-        sums, size = [], 0
         with path.open("rb") as file:
-            while block := file.read(BLOCK):
-                sums.append(_crc(block))
-                size += len(block)
-        return cls(size, hash_file(path), "".join(sums))
+            crc32, size = _block_crcs(file)
+        return cls(size, hash_file(path), crc32)
+
+    def after_append(self, path: Path) -> FileChecks:
+        """Return the checksums of a file that has grown, reading only its last block and what was appended."""
+        complete = self.bytes // BLOCK
+        with path.open("rb") as file:
+            file.seek(complete * BLOCK)
+            crc32, size = _block_crcs(file)
+        return FileChecks(complete * BLOCK + size, "", self.crc32[: complete * _DIGITS] + crc32)
 
     @classmethod
     def from_json(cls, entry: Any) -> FileChecks:
@@ -122,12 +150,14 @@ class FileChecks:
 class CheckedFile:
     """A file whose blocks are checked when they are first read; without `checks`, all content is accepted.
 
-    All methods raise `ValueError` if the file is not as it was written.
+    With `may_grow`, more bytes may follow those that have checksums. All methods raise `ValueError` if the file is not
+    as it was written.
     """
 
-    def __init__(self, path: Path, checks: FileChecks | None) -> None:
+    def __init__(self, path: Path, checks: FileChecks | None, may_grow: bool = False) -> None:
         self.path = path
         self.checks = checks
+        self.may_grow = may_grow
         self._checked = np.zeros(len(checks.crc32) // _DIGITS if checks else 0, dtype=bool)
 
     @property
@@ -157,11 +187,13 @@ class CheckedFile:
 
     @cached_property
     def _content(self) -> NDArray[np.uint8]:
-        self._check_size(self.path.stat().st_size)
-        return np.memmap(self.path, dtype=np.uint8, mode="r")
+        with open_regular(self.path) as file:
+            size = os.fstat(file.fileno()).st_size
+            self._check_size(size)
+            return np.memmap(file, dtype=np.uint8, mode="r") if size else np.zeros(0, dtype=np.uint8)
 
     def _check_size(self, found: int) -> None:
-        if self.checks and found != self.checks.bytes:
+        if self.checks and (found < self.checks.bytes if self.may_grow else found != self.checks.bytes):
             raise ValueError(f"{found:,} bytes instead of {self.checks.bytes:,}")
 
     def _check_blocks(self, begin: int, end: int) -> None:
@@ -171,7 +203,17 @@ class CheckedFile:
             self._checked[first:last] = True
 
     def _compare(self, content: memoryview, first: int, last: int) -> None:
-        for number in range(first, last):
-            expected = self.checks.crc32[number * _DIGITS : (number + 1) * _DIGITS] if self.checks else ""
-            if _crc(content[number * BLOCK : (number + 1) * BLOCK]) != expected:
-                raise ValueError(f"its checksum does not match after byte {number * BLOCK:,}")
+        if self.checks is None:
+            return
+        expected, end = self.checks.crc32, self.checks.bytes
+
+        def is_damaged(number: int) -> bool:
+            found = _crc(content[number * BLOCK : min((number + 1) * BLOCK, end)])
+            return found != expected[number * _DIGITS : (number + 1) * _DIGITS]
+
+        threads = os.cpu_count() or 1 if last - first >= _PARALLEL_BLOCKS else 1
+        with ThreadPoolExecutor(threads, "checksums") as pool:
+            damaged = (pool.map if threads > 1 else map)(is_damaged, range(first, last))
+            for number, found in enumerate(damaged, first):
+                if found:
+                    raise ValueError(f"its checksum does not match after byte {number * BLOCK:,}")

@@ -8,8 +8,9 @@ has to be registered on every connection that writes.
 from __future__ import annotations
 
 import sqlite3
-import zlib
 from collections.abc import Iterable, Iterator
+
+from deixis.storage.checksums import crc32_of
 
 TOTALS = "totals"
 _COLUMN = "row_crc"
@@ -26,7 +27,7 @@ def register_checks(connection: sqlite3.Connection) -> None:
 
 
 def _crc(*values: object) -> int:
-    return zlib.crc32(repr(values).encode("utf-8", "surrogatepass"))
+    return crc32_of(repr(values).encode("utf-8", "surrogatepass"))
 
 
 def _check(stored: object, *values: object) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -22,12 +22,13 @@ from deixis.search.index.matrix import (
     load_matrix,
     open_cache,
     photos_with_regions,
-    read_rows,
+    read_photos,
     update_cache,
 )
+from deixis.search.index.photo_index import find_damage
 from deixis.search.index.sqlite import connect_writer, open_for_reading, read_info
 from deixis.storage.atomic import exclusive_lock
-from deixis.storage.checksums import seal
+from deixis.storage.checksums import FileChecks, seal, unseal
 from tests.search.index.fakes import DIMENSION, ColourEncoder, photo, photos
 
 INFO = IndexInfo("one", "colours-1", DIMENSION, DIMENSION)
@@ -35,6 +36,7 @@ INFO = IndexInfo("one", "colours-1", DIMENSION, DIMENSION)
 
 @pytest.fixture
 def index(tmp_path: Path) -> Path:
+    """An index of 20 photos."""
     photos(tmp_path / "photos", 20)
     update_index(tmp_path / "index", [tmp_path / "photos"], ColourEncoder())
     return tmp_path / "index"
@@ -62,49 +64,121 @@ def results(index: Path) -> list[list[tuple[int, float]]]:
 
 def test_the_cache_holds_what_the_database_holds(index: Path) -> None:
     found = valid_cache(index)
-    assert found.rows.ids.tolist() == list(range(1, 21))
+    assert found.photos.ids.tolist() == list(range(1, 21))
     with closing(sqlite3.connect(index / "index.sqlite")) as connection:
         stored = connection.execute("SELECT whole FROM vectors ORDER BY photo").fetchall()
-    assert found.rows.whole.tobytes() == b"".join(whole for (whole,) in stored)
-    assert found.rows.codes.shape == (40, DIMENSION)
+    assert found.photos.whole.tobytes() == b"".join(whole for (whole,) in stored)
+    assert found.photos.codes.shape == (40, DIMENSION)
 
 
-@pytest.mark.parametrize("name", ["ids", "whole", "counts", "codes", "basis"])
-@pytest.mark.parametrize("where", [0.0, 0.5, 1.0])
-def test_a_flipped_bit_is_detected_and_the_cache_rebuilt(index: Path, name: str, where: float) -> None:
+Damage = Callable[[bytes], bytes]
+
+
+def flip(*positions: int) -> Damage:
+    """Flip the top bit of some bytes."""
+
+    def damage(content: bytes) -> bytes:
+        changed = bytearray(content)
+        for position in positions:
+            changed[position] ^= 128
+        return bytes(changed)
+
+    return damage
+
+
+def swap(size: int) -> Damage:
+    """Exchange the first two pieces of the file."""
+    return lambda content: content[size : 2 * size] + content[:size] + content[2 * size :]
+
+
+DAMAGES: dict[str, Damage] = {
+    "first byte": flip(0),
+    "last byte": flip(-1),
+    "top bits of two words": flip(7, 15),
+    "swapped words": swap(8),
+    "swapped sectors": swap(64),
+    "repeated sector": lambda content: content[:64] * 2 + content[128:],
+    "zeros": lambda content: content[:64] + bytes(64) + content[128:],
+    "short": lambda content: content[:-5],
+    "empty": lambda content: b"",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_damage_is_detected_reported_and_repaired(index: Path, damage: Damage) -> None:
     expected = results(index)
-    (path,) = (index / "cache").glob(f"*-{name}.bin")
-    content = bytearray(path.read_bytes())
-    content[int(where * (len(content) - 1))] ^= 16
-    path.write_bytes(content)
+    for name in ("ids", "whole", "counts", "codes", "basis"):
+        (path,) = (index / "cache").glob(f"*-{name}.bin")
+        sound = path.read_bytes()
+        damaged = damage(sound)
+        if damaged == sound:  # equal counts were exchanged
+            continue
+        path.write_bytes(damaged)
+        assert cached(index) is None, name
+        (line,) = find_damage(index)
+        assert str(index / "cache") in line
+        assert results(index) == expected
+        assert cached(index) is not None
+    assert not list(find_damage(index))
+
+
+def test_a_missing_file_is_detected_and_the_cache_rebuilt(index: Path) -> None:
+    expected = results(index)
+    (path,) = (index / "cache").glob("*-whole.bin")
+    path.unlink()
     assert cached(index) is None
     assert results(index) == expected
     assert cached(index) is not None
 
 
-@pytest.mark.parametrize("name", ["ids", "whole", "codes", "basis"])
-def test_a_short_or_missing_file_is_detected_and_the_cache_rebuilt(index: Path, name: str) -> None:
+def reseal(index: Path, **changes: object) -> None:
+    """Change the manifest of the cache, with a valid checksum."""
+    path = index / "cache" / "manifest.json"
+    document = unseal(path.read_bytes())
+    for name in ("ids", "whole", "codes"):
+        (file,) = (index / "cache").glob(f"*-{name}.bin")
+        document["files"][name] = FileChecks.of(file).to_json()
+    path.write_bytes(seal({**document, **changes}))
+
+
+def change(index: Path, name: str, kind: str, row: int) -> None:
+    """Change a number in a file of the cache and its checksum."""
+    (file,) = (index / "cache").glob(f"*-{name}.bin")
+    numbers = np.fromfile(file, dtype=kind)
+    numbers[row] += 5
+    numbers.tofile(file)
+    reseal(index)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("whole", "<f4"), ("codes", "i1")])
+def test_a_cache_that_differs_from_the_database_is_reported(index: Path, name: str, kind: str) -> None:
+    change(index, name, kind, 3)
+    assert cached(index) is not None
+    (line,) = find_damage(index)
+    assert "differs from index.sqlite" in line
+
+
+def test_a_cache_of_an_older_version_is_no_damage_and_is_replaced(index: Path) -> None:
     expected = results(index)
-    for damage in (lambda path: path.write_bytes(path.read_bytes()[:-5]), Path.unlink):
-        (path,) = (index / "cache").glob(f"*-{name}.bin")
-        damage(path)
-        assert cached(index) is None
-        assert results(index) == expected
-        assert cached(index) is not None
+    reseal(index, version=4)
+    assert not list(find_damage(index))
+    assert results(index) == expected
+    assert valid_cache(index).photos.ids.tolist() == list(range(1, 21))
 
 
 def test_an_invalid_manifest_is_detected_and_the_cache_rebuilt(index: Path) -> None:
     expected = results(index)
     path = index / "cache" / "manifest.json"
-    document = json.loads(path.read_text())
-    del document["checksum"]
-    changes = (
+    document = unseal(path.read_bytes())
+    changes: list[dict[str, object]] = [
         {"width": 9999},
         {"dimension": "many"},
-        {"blocks": [{"rows": -1, "regions": 0, "sums": [0] * 4}]},
-        {"blocks": []},
-    )
-    for content in (b"", b"{}", b"[]", b'{"version": 4}', *(seal({**document, **change}) for change in changes)):
+        {"rows": -1},
+        {"rows": 0},
+        {"regions": 7},
+        {"files": {}},
+    ]
+    for content in (b"", b"{}", b"[]", b'{"version": 5}', *(seal({**document, **change}) for change in changes)):
         path.write_bytes(content)
         assert cached(index) is None
         assert results(index) == expected
@@ -112,27 +186,16 @@ def test_an_invalid_manifest_is_detected_and_the_cache_rebuilt(index: Path) -> N
 
 
 def test_a_cache_that_would_hide_photos_of_the_database_is_rebuilt(index: Path, tmp_path: Path) -> None:
-    (ids,) = (index / "cache").glob("*-ids.bin")
-    numbers = np.fromfile(ids, dtype="<i8")
-    numbers[-1] = 99
-    numbers.tofile(ids)
-    path = index / "cache" / "manifest.json"
-    document = json.loads(path.read_text())
-    del document["checksum"]
-    document["blocks"][0]["sums"][0] = matrix._checksum(numbers)
-    path.write_bytes(seal(document))
+    change(index, "ids", "<i8", -1)
     photo(tmp_path / "photos" / "new.png", 99)
     update_index(index, [tmp_path / "photos"], ColourEncoder())
-    assert valid_cache(index).rows.ids.tolist() == list(range(1, 22))
+    assert valid_cache(index).photos.ids.tolist() == list(range(1, 22))
 
 
 def test_removals_that_the_manifest_claims_to_have_read_do_not_come_back(index: Path, tmp_path: Path) -> None:
     (tmp_path / "photos" / "003.png").unlink()
     update_index(index, [tmp_path / "photos"], ColourEncoder())
-    path = index / "cache" / "manifest.json"
-    document = json.loads(path.read_text())
-    del document["checksum"]
-    path.write_bytes(seal({**document, "removed": 99}))
+    reseal(index, removed=99)
     assert cached(index) is None
     assert all(number != 4 for found in results(index) for number, _ in found)
 
@@ -154,7 +217,8 @@ def test_new_photos_are_appended_to_the_same_files(index: Path, tmp_path: Path) 
     update_index(index, [tmp_path / "photos"], ColourEncoder())
     after = valid_cache(index)
     assert before.manifest.generation == after.manifest.generation
-    assert [block.rows for block in after.manifest.blocks] == [20, 1]
+    assert (before.manifest.rows, after.manifest.rows) == (20, 21)
+    assert not list(find_damage(index))
 
 
 def test_files_of_a_killed_process_are_ignored_and_removed(index: Path, tmp_path: Path) -> None:
@@ -165,7 +229,7 @@ def test_files_of_a_killed_process_are_ignored_and_removed(index: Path, tmp_path
     (index / "cache" / "0123-whole.bin").write_bytes(b"a generation that no manifest names")
     photo(tmp_path / "photos" / "new.png", 99)
     update_index(index, [tmp_path / "photos"], ColourEncoder())
-    assert valid_cache(index).rows.ids.tolist() == list(range(1, 22))
+    assert valid_cache(index).photos.ids.tolist() == list(range(1, 22))
     assert not (index / "cache" / "0123-whole.bin").exists()
 
 
@@ -179,7 +243,7 @@ def test_many_removed_photos_or_a_poor_basis_begin_a_new_generation(index: Path,
     update_index(index, [tmp_path / "photos"], ColourEncoder())
     third = valid_cache(index)
     assert len({each.manifest.generation for each in (first, second, third)}) == 3
-    assert [len(each.rows) for each in (first, second, third)] == [20, 14, third.manifest.rows]
+    assert [len(each.photos) for each in (first, second, third)] == [20, 14, third.manifest.rows]
     assert len(list((index / "cache").glob("*-whole.bin"))) == 1
 
 
@@ -217,19 +281,6 @@ def test_a_reader_writes_a_missing_cache_if_there_are_many_photos(index: Path, m
     monkeypatch.setattr(matrix, "_WORTH_CACHING", 20)
     assert results(index) == expected
     assert cached(index) is not None
-
-
-@pytest.mark.parametrize("dimension", [1, 3, 512])
-def test_checksums_notice_flipped_bits_and_exchanged_pages(dimension: int) -> None:
-    rows = np.random.default_rng(0).standard_normal((4096, dimension)).astype(np.float32)
-    expected = matrix._checksum(rows)
-    pages = rows.tobytes()
-    swapped = np.frombuffer(pages[4096:8192] + pages[:4096] + pages[8192:], np.float32).reshape(rows.shape)
-    assert matrix._checksum(swapped) != expected
-    for row in (0, 17, 4095):
-        flipped = rows.copy()
-        flipped.view(np.uint32)[row, -1] ^= 1
-        assert matrix._checksum(flipped) != expected
 
 
 def test_updating_the_cache_twice_changes_nothing(index: Path) -> None:
@@ -285,8 +336,8 @@ def test_photos_are_read_in_order_and_in_parts(index: Path, monkeypatch: pytest.
     monkeypatch.setattr(matrix, "_PHOTOS_PER_READ", 9)
     with closing(connect_writer(index)) as connection:
         basis = fit_index_basis(connection, photos_with_regions(connection), DIMENSION)
-        parts = list(read_rows(connection, index / "index.sqlite", INFO, basis))
-        later = list(read_rows(connection, index / "index.sqlite", INFO, basis, after=19))
+        parts = list(read_photos(connection, index / "index.sqlite", INFO, basis))
+        later = list(read_photos(connection, index / "index.sqlite", INFO, basis, after=19))
     assert [len(part) for part in parts] == [9, 9, 2]
     together = concatenate(parts)
     assert together.ids.tolist() == list(range(1, 21))
@@ -302,7 +353,7 @@ def test_a_vector_of_a_wrong_length_is_an_error_that_names_the_photo(index: Path
         basis = fit_index_basis(connection, photos_with_regions(connection), DIMENSION)
         connection.execute(f"{statement} WHERE photo = 3")
         with pytest.raises(DeixisError, match="photo 3.*--rebuild"):
-            list(read_rows(connection, index / "index.sqlite", INFO, basis))
+            list(read_photos(connection, index / "index.sqlite", INFO, basis))
 
 
 def falling(count: int, dimension: int, seed: int = 0) -> np.ndarray:

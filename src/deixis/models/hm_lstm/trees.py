@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -29,6 +28,7 @@ from deixis.language.sentence import Sentence, parse_sentences
 from deixis.language.trees import Tree
 from deixis.storage.artifacts import damaged, fingerprint_artifact
 from deixis.storage.atomic import explain_os_errors, new_file
+from deixis.storage.checksums import crc32_of
 from deixis.storage.progress import OnProgress, no_progress
 
 _FORMAT = "deixis-forest-2"
@@ -275,11 +275,11 @@ class Forest:
 
 
 def _checksum(columns: Mapping[str, NDArray[Any]], words: str) -> str:
-    total = zlib.crc32(words.encode())
+    parts: list[Any] = [words.encode()]
     for name in _COLUMNS:
         column = np.ascontiguousarray(columns[name])
-        total = zlib.crc32(column.data, zlib.crc32(f"{name} {column.dtype.str} {column.shape}".encode(), total))
-    return f"{total:08x}"
+        parts += [f"{name} {column.dtype.str} {column.shape}".encode(), column.data]
+    return f"{crc32_of(*parts):08x}"
 
 
 def _tree_rows(tree: Tree, word_index: dict[str, int]) -> list[tuple[int, int, bool, int, int, int]]:

@@ -7,10 +7,10 @@ Nothing is pickled.
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from deixis.errors import DeixisError
 from deixis.storage.artifacts import damaged
 from deixis.storage.atomic import new_file
+from deixis.storage.checksums import crc32_of
 
 FORMAT = "deixis-checkpoint"
 VERSION = 3
@@ -98,11 +99,8 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], Position]:
 
 
 def _checksum(tensors: Mapping[str, Tensor]) -> int:
-    total = 0
-    for name in sorted(tensors):
-        total = zlib.crc32(name.encode(), total)
-        total = zlib.crc32(tensors[name].reshape(-1).view(torch.uint8).numpy().data, total)
-    return total
+    named = ((name.encode(), tensors[name].reshape(-1).view(torch.uint8).numpy().data) for name in sorted(tensors))
+    return crc32_of(*chain.from_iterable(named))
 
 
 @contextmanager

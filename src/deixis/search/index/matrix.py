@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import uuid
-import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
@@ -26,8 +25,8 @@ from deixis.errors import DeixisError
 from deixis.search.index.base import IndexInfo, damaged_index
 from deixis.search.index.sqlite import DATABASE, crc_of, read_info
 from deixis.storage.atomic import exclusive_lock, explain_os_errors, new_file, remove_partial_files
-from deixis.storage.checksums import seal, unseal
-from deixis.storage.files import open_regular, read_regular
+from deixis.storage.checksums import CheckedFile, FileChecks, seal, unseal
+from deixis.storage.files import read_regular
 from deixis.storage.sql import read_transaction
 
 Codes = NDArray[np.int8]
@@ -44,8 +43,10 @@ _BLOCK = 1024
 
 FOLDER = "cache"
 MANIFEST = "manifest.json"
-VERSION = 4
+VERSION = 5
 _ARRAYS = ("ids", "whole", "counts", "codes")
+_BASIS = "basis"
+_EMPTY = FileChecks(0, "", "")
 _MAX_REMOVED_SHARE = 0.25
 _ENOUGH_FOR_BASIS = 50_000
 """A basis fitted to this many photos is good for any number of others."""
@@ -53,7 +54,6 @@ _ENOUGH_FOR_BASIS = 50_000
 _WORTH_CACHING = 1024
 """Number of photos outside the cache from which a reader writes them to it."""
 
-_SUMMED_WORDS = 512
 _MAX_PARTS = 8
 _PHOTOS_PER_READ = 512
 _BASIS_PHOTOS = 4000
@@ -96,7 +96,7 @@ def fit_basis(sample: Floats) -> Basis:
 
 
 @dataclass(frozen=True)
-class Rows:
+class PhotoArrays:
     """Photos by ascending number."""
 
     ids: NDArray[np.int64]
@@ -108,9 +108,9 @@ class Rows:
         return len(self.ids)
 
 
-def concatenate(parts: list[Rows]) -> Rows:
+def concatenate(parts: list[PhotoArrays]) -> PhotoArrays:
     """Join one or more parts."""
-    return Rows(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS})
+    return PhotoArrays(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS})
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class VectorMatrix:
     info: IndexInfo
     cached: CachedMatrix | None  # the cache that the first part is mapped from
     basis: Basis
-    parts: tuple[Rows, ...]  # including removed photos
+    parts: tuple[PhotoArrays, ...]  # including removed photos
     removed_ids: NDArray[np.int64]  # of photos removed since the cache was created
     last_removal: int  # the last entry of the table `removed` that was read
 
@@ -210,7 +210,7 @@ def _start(folder: Path, connection: sqlite3.Connection, previous: VectorMatrix 
     cached = open_cache(folder, connection, info)
     none = np.zeros(0, dtype=np.int64)
     if cached is not None:
-        return VectorMatrix(info, cached, cached.basis, (cached.rows,), none, cached.manifest.removed)
+        return VectorMatrix(info, cached, cached.basis, (cached.photos,), none, cached.manifest.removed)
     if previous is not None:
         return previous
     basis = fit_index_basis(connection, photos_with_regions(connection), info.region_dimension)
@@ -219,7 +219,7 @@ def _start(folder: Path, connection: sqlite3.Connection, previous: VectorMatrix 
 
 def _extend(folder: Path, connection: sqlite3.Connection, start: VectorMatrix) -> VectorMatrix:
     """Add what the database has beyond a matrix."""
-    new = list(read_rows(connection, folder / DATABASE, start.info, start.basis, after=start.last_id))
+    new = list(read_photos(connection, folder / DATABASE, start.info, start.basis, after=start.last_id))
     removals = connection.execute(
         "SELECT number, photo FROM removed WHERE number > ?", (start.last_removal,)
     ).fetchall()
@@ -234,9 +234,9 @@ def _extend(folder: Path, connection: sqlite3.Connection, start: VectorMatrix) -
     return replace(start, parts=parts, removed_ids=removed_ids, last_removal=last_removal)
 
 
-def read_rows(
+def read_photos(
     connection: sqlite3.Connection, path: Path, info: IndexInfo, basis: Basis, after: int = 0
-) -> Iterator[Rows]:
+) -> Iterator[PhotoArrays]:
     """Yield the photos with numbers above `after`, a few hundred at a time; `path` is for error messages."""
     while True:
         photos = connection.execute(
@@ -247,10 +247,10 @@ def read_rows(
         if not photos:
             return
         after = photos[-1][0]
-        yield _encode_rows(photos, path, info, basis)
+        yield _encode_photos(photos, path, info, basis)
 
 
-def _encode_rows(photos: list[Any], path: Path, info: IndexInfo, basis: Basis) -> Rows:
+def _encode_photos(photos: list[Any], path: Path, info: IndexInfo, basis: Basis) -> PhotoArrays:
     region_bytes = 2 * info.region_dimension
     for number, whole, crc, boxes, regions, regions_crc in photos:
         if len(whole) != 4 * info.dimension or len(regions or b"") % region_bytes:
@@ -262,7 +262,7 @@ def _encode_rows(photos: list[Any], path: Path, info: IndexInfo, basis: Basis) -
     regions_data = b"".join(regions or b"" for *_, regions, _ in photos)
     vectors = np.frombuffer(regions_data, dtype="<f2").reshape(-1, info.region_dimension)
     whole_vectors = np.frombuffer(b"".join(whole for _, whole, *_ in photos), dtype="<f4")
-    return Rows(
+    return PhotoArrays(
         np.array([number for number, *_ in photos], dtype=np.int64),
         whole_vectors.reshape(-1, info.dimension).astype(np.float32),
         np.array(counts, dtype=np.int64),
@@ -288,15 +288,6 @@ def fit_index_basis(connection: sqlite3.Connection, numbers: list[int], dimensio
 
 
 @dataclass(frozen=True)
-class Block:
-    """Rows that were appended together, with the checksum of their bytes in each file."""
-
-    rows: int
-    regions: int
-    sums: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class CacheManifest:
     """The contents of the cache files."""
 
@@ -306,26 +297,22 @@ class CacheManifest:
     region_dimension: int
     width: int
     fitted: int  # number of photos with regions when the basis was fitted
-    basis_sum: int
-    removed: int = 0  # the highest number in the table `removed` that was read
-    blocks: tuple[Block, ...] = ()
+    removed: int  # the highest number in the table `removed` that was read
+    rows: int
+    regions: int
+    files: dict[str, FileChecks]
 
-    @property
-    def rows(self) -> int:
-        return sum(block.rows for block in self.blocks)
-
-    @property
-    def regions(self) -> int:
-        return sum(block.regions for block in self.blocks)
-
-    def shapes(self, rows: int, regions: int) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
-        """Return the shape and type of each file's array, for a number of rows and regions."""
-        return {
-            "ids": ((rows,), np.dtype("<i8")),
-            "whole": ((rows, self.dimension), np.dtype("<f4")),
-            "counts": ((rows,), np.dtype("<i8")),
-            "codes": ((regions, self.width), np.dtype("i1")),
-        }
+    def array(self, folder: Path, name: str) -> NDArray[Any]:
+        """Map the array in a cache file and check every byte of it."""
+        file = CheckedFile(folder / FOLDER / f"{self.generation}-{name}.bin", self.files[name], may_grow=True)
+        shape, kind = {
+            "ids": ((self.rows,), "<i8"),
+            "whole": ((self.rows, self.dimension), "<f4"),
+            "counts": ((self.rows,), "<i8"),
+            "codes": ((self.regions, self.width), "i1"),
+            _BASIS: ((self.region_dimension + 1, self.width), "<f4"),
+        }[name]
+        return file.array(np.dtype(kind), shape, 0)
 
 
 @dataclass(frozen=True)
@@ -333,13 +320,13 @@ class CachedMatrix:
     """A cache that was mapped and checked."""
 
     manifest: CacheManifest
-    rows: Rows
+    photos: PhotoArrays
     basis: Basis
 
     @property
     def last_id(self) -> int:
         """The highest photo number that was read."""
-        return int(self.rows.ids[-1]) if len(self.rows) else 0
+        return int(self.photos.ids[-1]) if len(self.photos) else 0
 
 
 def read_manifest(folder: Path, info: IndexInfo) -> CacheManifest | None:
@@ -348,8 +335,8 @@ def read_manifest(folder: Path, info: IndexInfo) -> CacheManifest | None:
         document = unseal(read_regular(folder / FOLDER / MANIFEST))
         if document.pop("version") != VERSION:
             return None
-        blocks = tuple(Block(each["rows"], each["regions"], tuple(each["sums"])) for each in document.pop("blocks"))
-        manifest = CacheManifest(**document, blocks=blocks)
+        files = {name: FileChecks.from_json(entry) for name, entry in document.pop("files").items()}
+        manifest = CacheManifest(**document, files=files)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     cached = manifest.uid, manifest.dimension, manifest.region_dimension
@@ -362,14 +349,43 @@ def open_cache(folder: Path, connection: sqlite3.Connection, info: IndexInfo) ->
     if manifest is None:
         return None
     try:
-        basis = _map(folder, manifest, "basis", (manifest.region_dimension + 1, manifest.width), np.dtype("<f4"))
-        shapes = manifest.shapes(manifest.rows, manifest.regions)
-        arrays = {name: _map(folder, manifest, name, *shapes[name]) for name in _ARRAYS}
-        is_valid = _checksum(basis) == manifest.basis_sum and _is_valid(manifest, arrays)
-    except (OSError, ValueError, TypeError, OverflowError):  # a file is missing or short, or the manifest is invalid
+        basis = manifest.array(folder, _BASIS)
+        photos = PhotoArrays(**{name: manifest.array(folder, name) for name in _ARRAYS})
+    except (OSError, ValueError, TypeError, KeyError, OverflowError):  # a file is missing or damaged
         return None
-    cached = CachedMatrix(manifest, Rows(**arrays), Basis(basis[:-1], basis[-1]))
-    return cached if is_valid and _is_complete(cached, connection) else None
+    cached = CachedMatrix(manifest, photos, Basis(basis[:-1], basis[-1]))
+    return cached if int(photos.counts.sum()) == manifest.regions and _is_complete(cached, connection) else None
+
+
+def find_cache_damage(folder: Path, connection: sqlite3.Connection, info: IndexInfo) -> Iterator[str]:
+    """Compare the cache with the database, and yield one line for each difference."""
+    repair = "the next search or deixis index repairs it"
+    try:
+        version = unseal(read_regular(folder / FOLDER / MANIFEST))["version"]
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        version = VERSION
+    if version != VERSION:  # not read; replaced by the next search
+        return
+    cached = open_cache(folder, connection, info)
+    if cached is None:
+        yield f"{folder / FOLDER}: damaged; {repair}"
+        return
+    photos, starts = cached.photos, np.concatenate([[0], np.cumsum(cached.photos.counts)])
+    for part in read_photos(connection, folder / DATABASE, info, cached.basis):
+        rows = np.searchsorted(photos.ids, part.ids)
+        part_starts = np.concatenate([[0], np.cumsum(part.counts)])
+        for at, (number, row) in enumerate(zip(part.ids.tolist(), rows.tolist(), strict=True)):
+            if number > cached.last_id:
+                return
+            codes = photos.codes[starts[row] : starts[row + 1]]
+            expected = part.codes[part_starts[at] : part_starts[at + 1]]
+            is_same = photos.ids[row] == number and photos.whole[row].tobytes() == part.whole[at].tobytes()
+            # A product of other rows may round a code to the neighbouring one.
+            if not is_same or len(codes) != len(expected) or np.abs(codes.astype(int) - expected).max(initial=0) > 1:
+                yield f"{folder / FOLDER}: damaged (photo {number} differs from {DATABASE}); {repair}"
+                return
 
 
 def _is_complete(cached: CachedMatrix, connection: sqlite3.Connection) -> bool:
@@ -379,7 +395,7 @@ def _is_complete(cached: CachedMatrix, connection: sqlite3.Connection) -> bool:
     (removed,) = connection.execute(
         "SELECT count(*) FROM removed WHERE number > ? AND photo <= ?", (cached.manifest.removed, cached.last_id)
     ).fetchone()
-    return bool(photos - later == len(cached.rows) - removed)
+    return bool(photos - later == len(cached.photos) - removed)
 
 
 def update_cache(folder: Path, connection: sqlite3.Connection) -> bool:
@@ -429,53 +445,42 @@ class _CacheWriter:
     def _new_generation(self, basis: Basis, fitted: int) -> CacheManifest:
         generation = uuid.uuid4().hex[:12]
         stacked = np.ascontiguousarray(np.concatenate([basis.axes, basis.steps[None]]), dtype="<f4")
-        manifest = CacheManifest(
-            self.info.uid,
-            generation,
-            self.info.dimension,
-            self.info.region_dimension,
-            len(basis.steps),
-            fitted,
-            _checksum(stacked),
-            removed=self.removed,
-        )
-        _file(self.folder, manifest, "basis").write_bytes(stacked.tobytes())
+        self._file(generation, _BASIS).write_bytes(stacked.tobytes())
         for name in _ARRAYS:
-            _file(self.folder, manifest, name).touch()
-        return manifest
+            self._file(generation, name).touch()
+        files = {name: _EMPTY.after_append(self._file(generation, name)) for name in (_BASIS, *_ARRAYS)}
+        info, width = self.info, len(basis.steps)
+        return CacheManifest(
+            info.uid, generation, info.dimension, info.region_dimension, width, fitted, self.removed, 0, 0, files
+        )
 
     def _append(self, manifest: CacheManifest, basis: Basis, last_id: int) -> None:
-        parts = read_rows(self.connection, self.folder / DATABASE, self.info, basis, after=last_id)
         rows = regions = 0
         with ExitStack() as stack:
-            shapes = manifest.shapes(manifest.rows, manifest.regions)
             files = []
             for name in _ARRAYS:
-                file = stack.enter_context(_file(self.folder, manifest, name).open("r+b"))
-                shape, kind = shapes[name]
-                file.seek(int(np.prod(shape)) * kind.itemsize)
+                file = stack.enter_context(self._file(manifest.generation, name).open("r+b"))
+                file.seek(manifest.files[name].bytes)
                 file.truncate()  # remove what a killed process left
                 files.append(file)
-            for part in parts:
-                arrays = [np.ascontiguousarray(getattr(part, name)) for name in _ARRAYS]
-                for file, array in zip(files, arrays, strict=True):
-                    file.write(array.data)
+            for part in read_photos(self.connection, self.folder / DATABASE, self.info, basis, after=last_id):
+                for file, name in zip(files, _ARRAYS, strict=True):
+                    file.write(np.ascontiguousarray(getattr(part, name)).data)
                 rows, regions = rows + len(part), regions + len(part.codes)
             for file in files:
                 file.flush()
                 os.fsync(file.fileno())
-        if rows or not manifest.blocks:
-            manifest = replace(manifest, blocks=(*manifest.blocks, self._new_block(manifest, rows, regions)))
+        if rows or not last_id:
+            checks = {
+                name: checks.after_append(self._file(manifest.generation, name))
+                for name, checks in manifest.files.items()
+            }
+            manifest = replace(manifest, rows=manifest.rows + rows, regions=manifest.regions + regions, files=checks)
             with new_file(self.folder / FOLDER / MANIFEST) as partial:
                 partial.write_bytes(seal({"version": VERSION, **asdict(manifest)}))
 
-    def _new_block(self, manifest: CacheManifest, rows: int, regions: int) -> Block:
-        """Describe the rows that were appended to the files of a manifest."""
-        shapes = manifest.shapes(manifest.rows + rows, manifest.regions + regions)
-        before = {"codes": manifest.regions}
-        arrays = {name: _map(self.folder, manifest, name, *shapes[name]) for name in _ARRAYS}
-        sums = (_checksum(arrays[name][before.get(name, manifest.rows) :]) for name in _ARRAYS)
-        return Block(rows, regions, tuple(sums))
+    def _file(self, generation: str, name: str) -> Path:
+        return self.folder / FOLDER / f"{generation}-{name}.bin"
 
     def _remove_old_files(self) -> None:
         """Remove files of other generations; readers that have mapped them are not affected."""
@@ -484,39 +489,3 @@ class _CacheWriter:
             if manifest is None or not path.name.startswith(f"{manifest.generation}-"):
                 with suppress(OSError):  # Windows cannot remove mapped files
                     path.unlink()
-
-
-def _is_valid(manifest: CacheManifest, arrays: dict[str, NDArray[Any]]) -> bool:
-    starts = dict.fromkeys(_ARRAYS, 0)
-    for block in manifest.blocks:
-        for name, expected in zip(_ARRAYS, block.sums, strict=True):
-            end = starts[name] + (block.regions if name == "codes" else block.rows)
-            if _checksum(arrays[name][starts[name] : end]) != expected:
-                return False
-            starts[name] = end
-    return int(arrays["counts"].sum()) == manifest.regions
-
-
-def _checksum(array: NDArray[Any]) -> int:
-    """Return the CRC-32 of the sums of each 512 machine words of an array.
-
-    Seven times as fast as the CRC-32 of the array. Any flipped bit is noticed, and so are pages that were exchanged.
-    """
-    if not array.size:
-        return 0
-    row_bytes = array.itemsize * int(np.prod(array.shape[1:]))
-    word = next(word for word in (np.uint64, np.uint32, np.uint8) if row_bytes % np.dtype(word).itemsize == 0)
-    words = array.reshape(-1).view(word)
-    sums = np.add.reduceat(words, np.arange(0, len(words), _SUMMED_WORDS), dtype=np.uint64)
-    return zlib.crc32(sums.astype("<u8").data)
-
-
-def _map(folder: Path, manifest: CacheManifest, name: str, shape: tuple[int, ...], kind: np.dtype[Any]) -> NDArray[Any]:
-    if 0 in shape:
-        return np.zeros(shape, dtype=kind)
-    with open_regular(_file(folder, manifest, name)) as file:
-        return np.asarray(np.memmap(file, dtype=kind, mode="r", shape=shape))
-
-
-def _file(folder: Path, manifest: CacheManifest, name: str) -> Path:
-    return folder / FOLDER / f"{manifest.generation}-{name}.bin"

@@ -31,7 +31,7 @@ from deixis.search.index.base import (
     write_entry,
 )
 from deixis.search.index.matrix import FOLDER as CACHE_FOLDER
-from deixis.search.index.matrix import MANIFEST, VectorMatrix, load_matrix, open_cache, update_cache
+from deixis.search.index.matrix import VectorMatrix, find_cache_damage, load_matrix, update_cache
 from deixis.search.index.photo_files import INDEX_MARKER, absolute_path
 from deixis.search.index.records import IndexedPhoto, PhotoFilter
 from deixis.search.index.snapshot import (
@@ -263,8 +263,7 @@ def find_damage(folder: Path) -> Iterator[str]:
                     if connection.whole_vector(number) is None:
                         yield f"{path}: damaged (photo {number} has no vector)"
             with read_transaction(connection):
-                if (folder / CACHE_FOLDER / MANIFEST).exists() and open_cache(folder, connection, info) is None:
-                    yield f"{folder / CACHE_FOLDER}: damaged; the next search or deixis index repairs it"
+                yield from find_cache_damage(folder, connection, info)
     except DeixisError as error:
         yield str(error)
 

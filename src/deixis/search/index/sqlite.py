@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -24,6 +23,7 @@ from deixis.search.index.photo_files import INDEX_MARKER
 from deixis.search.index.records import sql_list
 from deixis.search.places import place_option
 from deixis.storage.atomic import explain_os_errors, new_file
+from deixis.storage.checksums import crc32_of
 from deixis.storage.row_checks import check_tables, checked_views, find_damaged_rows, protect_tables, register_checks
 from deixis.storage.sql import BEGIN_WRITE, SQLITE_PRAGMAS, explain_sql_error, is_immutable, sqlite_uri
 
@@ -157,10 +157,7 @@ class SqliteConnection(sqlite3.Connection):
 
 def crc_of(number: int, *parts: bytes) -> int:
     """Return the CRC-32 of the number of a photo and some bytes, one after the other."""
-    total = zlib.crc32(b"%d" % number)
-    for part in parts:
-        total = zlib.crc32(part, total)
-    return total
+    return crc32_of(b"%d" % number, *parts)
 
 
 def check_crc(number: int, expected: int, *parts: bytes) -> None:
