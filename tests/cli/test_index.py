@@ -17,7 +17,7 @@ import pytest
 
 from deixis.data.samples import SAMPLES
 from deixis.search.index.sqlite import open_for_reading
-from deixis.storage.row_checks import register_checks
+from deixis.storage.checksums import register_checks
 from tests.cli.conftest import Command
 
 

@@ -116,7 +116,7 @@ def test_of_a_project(project: Path, rng: random.Random, tmp_path: Path, trials:
 def test_a_project_without_checksums_gets_them_when_it_is_opened(tmp_path: Path) -> None:
     import sqlite3
 
-    from deixis.storage.row_checks import is_protected, register_checks
+    from deixis.storage.checksums import is_protected, register_checks
 
     make_project(tmp_path / "project").close()
     path = tmp_path / "project" / "annotations.sqlite"

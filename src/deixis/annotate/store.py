@@ -44,7 +44,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
 from deixis.errors import DeixisError, UnavailableError
-from deixis.storage.row_checks import find_damaged_rows, is_protected, protect_tables, register_checks
+from deixis.storage.checksums import find_damaged_rows, is_protected, protect_tables, register_checks
 from deixis.storage.sql import (
     BEGIN_WRITE,
     SQLITE_PRAGMAS,

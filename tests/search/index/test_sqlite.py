@@ -17,7 +17,7 @@ from deixis.search.index import IndexInfo, PhotoIndex, update_index
 from deixis.search.index import sqlite as database
 from deixis.search.index.base import DamagedIndexError
 from deixis.search.index.sqlite import connect_writer, create_database, open_for_reading
-from deixis.storage.row_checks import register_checks
+from deixis.storage.checksums import register_checks
 from tests.search.index.fakes import DIMENSION, ColourEncoder, photos
 
 MODEL = IndexInfo("", "f", 4, 4)

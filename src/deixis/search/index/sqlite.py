@@ -23,8 +23,14 @@ from deixis.search.index.photo_files import INDEX_MARKER
 from deixis.search.index.records import sql_list
 from deixis.search.places import place_option
 from deixis.storage.atomic import explain_os_errors, new_file
-from deixis.storage.checksums import crc32_of
-from deixis.storage.row_checks import check_tables, checked_views, find_damaged_rows, protect_tables, register_checks
+from deixis.storage.checksums import (
+    check_tables,
+    checked_views,
+    crc32_of,
+    find_damaged_rows,
+    protect_tables,
+    register_checks,
+)
 from deixis.storage.sql import BEGIN_WRITE, SQLITE_PRAGMAS, explain_sql_error, is_immutable, sqlite_uri
 
 DATABASE = "index.sqlite"
