@@ -139,15 +139,16 @@ STATES: tuple[Callable[[Page, Site], None], ...] = (
 )
 
 
-@pytest.fixture(params=["light", "dark", "phone"])
+@pytest.fixture
 def calm_page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
     """A page with axe-core, whose user prefers reduced motion."""
     if not AXE.is_file():
         pytest.fail("axe-core is not installed: cd web && npm ci")
-    is_phone = request.param == "phone"
+    look = getattr(request, "param", "light")
+    is_phone = look == "phone"
     context = browser.new_context(
         viewport={"width": 390, "height": 844} if is_phone else {"width": 1366, "height": 768},
-        color_scheme="dark" if request.param == "dark" else "light",
+        color_scheme="dark" if look == "dark" else "light",
         reduced_motion="reduce",
         has_touch=is_phone,
     )
@@ -156,7 +157,22 @@ def calm_page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page
     context.close()
 
 
-@pytest.mark.parametrize("show", STATES, ids=lambda show: show.__name__.removeprefix("show_"))
+RICH = (show_results, show_photo, show_selection)
+"""States that the fast tier sees in the dark and on a phone, too."""
+
+LOOKS = [
+    pytest.param(look, show, marks=[pytest.mark.slow] * (look != "light" and show not in RICH))
+    for look in ("light", "dark", "phone")
+    for show in STATES
+]
+
+
+@pytest.mark.parametrize(
+    ("calm_page", "show"),
+    LOOKS,
+    indirect=["calm_page"],
+    ids=lambda value: value if isinstance(value, str) else value.__name__.removeprefix("show_"),
+)
 def test_every_state_meets_wcag(calm_page: Page, site: Site, show: Callable[[Page, Site], None]) -> None:
     show(calm_page, site)
     found = calm_page.evaluate(
@@ -219,7 +235,7 @@ def test_nothing_moves_for_users_who_prefer_that(calm_page: Page, site: Site) ->
     assert calm_page.evaluate(moving) == []
 
 
-@pytest.mark.parametrize("width", [1366, 390])
+@pytest.mark.parametrize("width", [1366, pytest.param(390, marks=pytest.mark.slow)])
 def test_the_logo_stays_where_it_is_in_every_state(browser: Browser, site: Site, width: int) -> None:
     places = set()
     for show in STATES[:-1]:  # the log-in page has none

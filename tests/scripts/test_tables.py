@@ -75,6 +75,7 @@ def test_features_are_prepared_once_with_the_most_proposals(quarters: Dataset) -
     assert [each.settings.text_features for each in needed if each.kind == "text"] == ["hglmm", "tfidf"]
 
 
+@pytest.mark.slow
 def test_tables_are_computed_in_other_processes_and_written_to_the_page(tmp_path: Path) -> None:
     dataset = make_quarters(tmp_path, 12)
     make_store(dataset, tmp_path / "features")
