@@ -235,7 +235,8 @@ def test_nothing_moves_for_users_who_prefer_that(calm_page: Page, site: Site) ->
     assert calm_page.evaluate(moving) == []
 
 
-@pytest.mark.parametrize("width", [1366, pytest.param(390, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1366, 390])
 def test_the_logo_stays_where_it_is_in_every_state(browser: Browser, site: Site, width: int) -> None:
     places = set()
     for show in STATES[:-1]:  # the log-in page has none
