@@ -8,8 +8,11 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from deixis.cli.main import make_command
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -82,3 +85,29 @@ def test_the_page_of_the_architecture_names_files_and_functions_that_exist() -> 
     for path, name in found:
         source = (ROOT / "src" / "deixis" / path).read_text(encoding="utf-8")
         assert re.search(rf"^(def |class |){name}\b", source, re.MULTILINE), (path, name)
+
+
+def test_every_command_that_a_page_shows_exists_with_these_options() -> None:
+    options = dict(_options(make_command(["--help"]), "deixis"))
+    wrong, seen = [], 0
+    for page in PAGES:
+        text = re.sub(r"\\\n\s*", " ", page.read_text(encoding="utf-8"))
+        for shown in re.findall(r"(?:^|(?<=[`(\s]))deixis [a-z-]+[^`#\n]*", text, re.MULTILINE):
+            words = shown.split()
+            known = next((options[name] for n in (3, 2) if (name := " ".join(words[:n])) in options), None)
+            if known is not None:
+                seen += 1
+                unknown = set(re.findall(r"(?<=\s)--[a-z][a-z-]*", shown)) - known - {"--help"}
+                wrong += [f"{page.relative_to(ROOT)}: {shown}"] if unknown else []
+    assert wrong == []
+    assert seen > 400
+
+
+def _options(command: Any, name: str) -> Iterator[tuple[str, set[str]]]:
+    """Yield each command with its options, and each group with those of all its commands."""
+    own = {option for parameter in command.params for option in parameter.opts + parameter.secondary_opts}
+    for subname, subcommand in getattr(command, "commands", {}).items():
+        for found, options in _options(subcommand, f"{name} {subname}"):
+            own |= options
+            yield found, options
+    yield name, own
