@@ -19,8 +19,8 @@ from deixis.models.networks import Kind, TextEncoderShape, make_text_encoder
 from deixis.runtime import Array, Function, Functions
 from deixis.runtime import export as export_module
 from deixis.runtime import functions as functions_module
-from deixis.runtime.attention import attention
 from deixis.runtime.export import export_functions
+from deixis.runtime.modules import attention
 from deixis.storage.artifacts import WEIGHTS, read_artifact, write_artifact
 
 

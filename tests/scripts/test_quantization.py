@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from deixis.errors import DeixisError
 from deixis.runtime import Array, Function, Functions
-from deixis.runtime.attention import attention
+from deixis.runtime.modules import attention
 from deixis.storage.artifacts import WEIGHTS, read_artifact, write_artifact
 from deixis.storage.checksums import CheckedFile
 from deixis.storage.tensors import TensorFile

@@ -5,7 +5,6 @@ them as an ONNX graph beside the weights. `Functions` calls them on arrays: a mo
 opens sessions of ONNX Runtime, one that is being trained uses its module. Only this package knows the two engines.
 """
 
-from deixis.runtime.functions import Functions
-from deixis.runtime.signatures import Array, Function
+from deixis.runtime.functions import Array, Function, Functions
 
 __all__ = ["Array", "Function", "Functions"]

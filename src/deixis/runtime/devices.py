@@ -1,4 +1,4 @@
-"""Devices: the CPU, or a GPU by the CUDA provider of ONNX Runtime or by torch."""
+"""The machine: the CPU, or a GPU by the CUDA provider of ONNX Runtime or by torch; threads, and freed memory."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ctypes
 import os
 import re
 import sys
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -13,9 +14,17 @@ from typing import Any
 from deixis.errors import DeixisError
 
 CPU = "cpu"
+CUDA_PROVIDER = "CUDAExecutionProvider"
 INSTALL_TRAIN = "pip install 'deixis[train]'"
 _NAME = re.compile(r"cpu|cuda(:\d+)?|mps|xpu(:\d+)?")
 _DRIVERS = ("libcuda.so.1", "nvcuda.dll")
+
+# Parameters of glibc's mallopt, and their values.
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
+_LARGE_BYTES = 2**20
+_SPARE_BYTES = 2**23
+"""Free memory that a server keeps: with less, every search would return memory and ask for it again."""
+_ARENAS = 2
 
 
 def choose_device(device: str | None) -> str:
@@ -61,7 +70,7 @@ def onnx_runtime() -> Any:
 @cache
 def has_cuda_provider() -> bool:
     """Whether the installed ONNX Runtime has the CUDA provider."""
-    return "CUDAExecutionProvider" in onnx_runtime().get_available_providers()
+    return CUDA_PROVIDER in onnx_runtime().get_available_providers()
 
 
 @cache
@@ -107,3 +116,23 @@ def use_one_thread() -> None:
         import torch
 
         torch.set_num_threads(1)
+
+
+def return_freed_memory() -> None:
+    """Return freed memory to the system, after work that takes much more than it keeps."""
+    with suppress(OSError, AttributeError):  # another C library
+        if sys.platform == "linux":
+            ctypes.CDLL(None).malloc_trim(0)
+
+
+def return_large_blocks() -> None:
+    """Return blocks of a megabyte or more whenever they are freed; for servers, whose threads would each keep some."""
+    with suppress(OSError, AttributeError):
+        if sys.platform == "linux":
+            mallopt = ctypes.CDLL(None).mallopt
+            for parameter, value in (
+                (_MMAP_THRESHOLD, _LARGE_BYTES),
+                (_TRIM_THRESHOLD, _SPARE_BYTES),
+                (_ARENA_MAX, _ARENAS),
+            ):
+                mallopt(parameter, value)

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from deixis.runtime.devices import INSTALL_TRAIN
+from deixis.runtime.functions import Array, Function
 from deixis.runtime.modules import eval_mode
-from deixis.runtime.signatures import Array, Function
 
 if TYPE_CHECKING:
     import onnx

@@ -1,4 +1,4 @@
-"""Inference functions of a torch module on arrays."""
+"""What torch modules need at inference: calls on arrays, and attention that is exported as one operator."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 
 
 @contextmanager
@@ -45,3 +46,52 @@ def _to_tensor(array: NDArray[Any], like: Tensor) -> Tensor:
 def _to_array(tensor: Tensor) -> NDArray[Any]:
     array: NDArray[Any] = (tensor.float() if tensor.is_floating_point() else tensor).cpu().numpy()
     return array
+
+
+def attention(query: Tensor, key: Tensor, value: Tensor, heads: int, bias: Tensor | None = None) -> Tensor:
+    """Attend over all positions.
+
+    Parameters
+    ----------
+    query, key, value
+        Vectors (b, n, width), those of all heads one after the other; keys and values may be more or fewer.
+    heads
+        Number of heads, which divides the width.
+    bias
+        (1, heads, n, m), added to the logits.
+
+    Returns
+    -------
+    Tensor
+        (b, n, width).
+    """
+    if torch.onnx.is_in_onnx_export():
+        fused: Tensor = _FusedAttention.apply(query, key, value, heads, bias)  # type: ignore[no-untyped-call]
+        return fused
+    return _attention(query, key, value, heads, bias)
+
+
+def _attention(query: Tensor, key: Tensor, value: Tensor, heads: int, bias: Tensor | None) -> Tensor:
+    q, k, v = (each.reshape(*each.shape[:2], heads, -1).transpose(1, 2) for each in (query, key, value))
+    return functional.scaled_dot_product_attention(q, k, v, attn_mask=bias).transpose(1, 2).flatten(2)
+
+
+class _FusedAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, heads: int, bias: Tensor | None) -> Tensor:
+        return _attention(query, key, value, heads, bias)
+
+    @staticmethod
+    def symbolic(graph: Any, query: Any, key: Any, value: Any, heads: int, bias: Any) -> Any:
+        # The operator's own bias and its mask of padding are not given.
+        more = () if bias is None else (_nothing(graph), _nothing(graph), bias)
+        found = graph.op("com.microsoft::MultiHeadAttention", query, key, value, *more, num_heads_i=heads)
+        found.setType(query.type().with_sizes([None, None, None]))
+        return found
+
+
+def _nothing(graph: Any) -> Any:
+    """An optional input that is not given."""
+    nothing = graph.op("prim::Constant")
+    nothing.setType(torch._C.OptionalType.ofTensor())
+    return nothing

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from deixis import __version__
 from deixis.data.decoder import DecoderPool
-from deixis.runtime.memory import return_large_blocks
+from deixis.runtime.devices import return_large_blocks
 from deixis.search.collection import PhotoCollection
 from deixis.web.address import ServerAddress, listen, open_in_browser
 from deixis.web.executor import BoundedExecutor

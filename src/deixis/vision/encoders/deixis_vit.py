@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from deixis.runtime.attention import attention
+from deixis.runtime.modules import attention
 from deixis.vision.encoders.torch_network import EncoderNetwork, drop_path
 
 
