@@ -59,8 +59,8 @@ def test_the_package_is_typed() -> None:
 
 
 def test_importing_is_light_and_names_are_imported_on_first_use() -> None:
-    assert modules_after("-c", "import deixis").isdisjoint({"numpy", "PIL", "torch"})
-    assert "numpy" in modules_after("-c", "import deixis; deixis.load")
+    assert modules_after("import deixis").isdisjoint({"numpy", "PIL", "torch"})
+    assert "numpy" in modules_after("import deixis; deixis.load")
 
 
 def test_models_is_a_list_and_a_package() -> None:

@@ -72,4 +72,4 @@ def test_a_similarity_network_has_no_text_encoder() -> None:
 
 
 def test_listing_names_imports_no_model() -> None:
-    assert not modules_after("-c", "from deixis.models.registry import model_names; model_names()") & set(HEAVY)
+    assert not modules_after("from deixis.models.registry import model_names; model_names()") & set(HEAVY)
