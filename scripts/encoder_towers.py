@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
+from deixis.arrays import code_step, quantize
 from deixis.vision.encoders.base import IMAGENET
 from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape
 from deixis.vision.feature_map import OFFSETS
@@ -143,8 +144,10 @@ def save_towers(photos: PhotoTower, texts: TextTower, about: dict[str, Any], fol
     stored: dict[str, Tensor] = {}
     for name, tensor in nn.ModuleDict({"photos": photos, "texts": texts}).state_dict().items():
         if tensor.ndim == 2:
-            scale = (tensor.abs().amax(dim=1, keepdim=True) / 127).clamp(min=1e-8)
-            stored[name], stored[name + SCALE] = (tensor / scale).round().to(torch.int8), scale
+            rows = tensor.cpu().numpy()
+            scale = code_step(rows, axis=1).astype(np.float32)
+            stored[name] = torch.from_numpy(quantize(rows, scale))
+            stored[name + SCALE] = torch.from_numpy(scale[:, None])
         else:
             stored[name] = tensor.half()
     save_file({name: tensor.contiguous().cpu() for name, tensor in stored.items()}, folder / "towers.safetensors")

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from ship_model import ship_part
 
-from deixis.arrays import Floats
+from deixis.arrays import Floats, code_step, quantize
 from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError
 from deixis.language.vectors import SHIPPED_FOLDER, WordVectors, installed_vectors
@@ -65,9 +65,8 @@ def compress(vectors: WordVectors, words: list[str], dimension: int, source: str
     _, _, directions = np.linalg.svd(full, full_matrices=False)
     short = full @ directions[:dimension].T
     short *= TYPICAL_VALUE / np.sqrt((short**2).sum(axis=1).mean() / dimension)
-    scale = np.abs(short).max(axis=1) / 127
-    scale[scale == 0] = 1
-    return WordVectors(np.round(short / scale[:, None]).astype(np.int8), words, word_rows, source, scale=scale)
+    scale = code_step(short, axis=1).astype(np.float32)
+    return WordVectors(quantize(short, scale), words, word_rows, source, scale=scale)
 
 
 def neighbour_agreement(full: Floats, short: Floats, top: int = 10, sample: int = 2000) -> float:

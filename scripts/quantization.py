@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deixis.arrays import dequantize, quantize
 from deixis.errors import DeixisError
 from deixis.runtime.devices import INSTALL_TRAIN
 from deixis.storage.artifacts import SCALE, Artifact
@@ -135,11 +136,10 @@ def quantize_rows(array: NDArray[Any], largest: int = _LARGEST) -> tuple[NDArray
     best, scales = np.full(len(rows), np.inf), np.ones((len(rows), 1), np.float32)
     for share in _SHARES:
         scale = np.where(highest > 0, share * highest / largest, 1.0).astype(np.float32)
-        error = ((np.clip(np.round(rows / scale), -largest, largest) * scale - rows) ** 2).sum(axis=1)
+        error = ((dequantize(quantize(rows, scale, largest), scale) - rows) ** 2).sum(axis=1)
         better = error < best
         best, scales = np.where(better, error, best), np.where(better[:, None], scale, scales)
-    codes = np.clip(np.round(rows / scales), -largest, largest).astype(np.int8)
-    return codes.reshape(array.shape), scales[:, 0].astype(np.float32)
+    return quantize(rows, scales, largest).reshape(array.shape), scales[:, 0]
 
 
 def _models(artifact: Artifact) -> dict[str, onnx.ModelProto]:

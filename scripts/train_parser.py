@@ -27,6 +27,7 @@ from ship_model import ship_part
 from torch import nn
 from treebank import FIRST_HELD_OUT, read_treebank
 
+from deixis.arrays import code_step, quantize
 from deixis.data.dataset import Dataset
 from deixis.data.records import Caption
 from deixis.language.parser import JOINT, SHIPPED, SpanScores, WordRows
@@ -258,9 +259,8 @@ def weights_of(network: Network, settings: Settings) -> dict[str, np.ndarray]:
     stored = {name: array.astype(np.float16) for name, array in weights.items()}
     # The word vectors are most of the file, so they are stored as int8.
     vectors = state["vectors.weight"]
-    scale = np.abs(vectors).max(axis=1, keepdims=True) / 127
-    stored["vectors"] = np.rint(vectors / scale).astype(np.int8)
-    stored["vectors_scale"] = scale.astype(np.float32)
+    scale = code_step(vectors, axis=1).astype(np.float32)
+    stored |= {"vectors": quantize(vectors, scale), "vectors_scale": scale[:, None]}
     return stored
 
 

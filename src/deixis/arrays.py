@@ -14,6 +14,10 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 AnyArray = NDArray[Any]
+Codes = NDArray[np.int8]
+"""Numbers rounded to whole steps; see `quantize`."""
+
+LARGEST_CODE = 127
 
 
 def to_unit_length(rows: Floats) -> Floats:
@@ -45,3 +49,51 @@ def logistic(logits: ArrayLike) -> NDArray[Any]:
     """
     with np.errstate(over="ignore"):
         return np.asarray(1 / (1 + np.exp(-np.asarray(logits))))
+
+
+def softmax(scores: NDArray[Any]) -> NDArray[Any]:
+    """Return probabilities along the last axis, in the precision of the scores.
+
+    Examples
+    --------
+    >>> softmax(np.array([[1000.0, 1000.0], [-1000.0, 0.0]])).tolist()
+    [[0.5, 0.5], [0.0, 1.0]]
+    """
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+
+
+def code_step(values: NDArray[Any], axis: int | None = None) -> FloatArray:
+    """Return the step that makes the largest value, of all or along an axis, the largest code; 1 if all are zero."""
+    step = np.abs(values).max(axis=axis, initial=0).astype(np.float64) / LARGEST_CODE
+    return np.asarray(np.where(step > 0, step, 1))
+
+
+def quantize(values: NDArray[Any], step: ArrayLike, largest: int = LARGEST_CODE) -> Codes:
+    """Round to whole steps, as int8; `step` is a number, or one for each row, or has the shape of a row or column.
+
+    Examples
+    --------
+    >>> values = np.array([[1.0, -0.5], [0.0, 0.0]])
+    >>> codes = quantize(values, code_step(values, axis=1))
+    >>> codes.tolist(), dequantize(codes, code_step(values, axis=1)).round(2).tolist()
+    ([[127, -64], [0, 0]], [[1.0, -0.5], [0.0, 0.0]])
+    """
+    steps = np.asarray(values) / _for_rows(step, values.ndim)
+    np.rint(steps, out=steps)
+    return np.clip(steps, -largest, largest, out=steps).astype(np.int8)
+
+
+def dequantize(codes: NDArray[Any], step: ArrayLike, zero_point: ArrayLike | None = None) -> Floats:
+    """Return the values of codes; `step` and `zero_point` as of `quantize`."""
+    values: Floats = codes.astype(np.float32)
+    if zero_point is not None:
+        values -= _for_rows(zero_point, codes.ndim)
+    values *= _for_rows(step, codes.ndim)
+    return values
+
+
+def _for_rows(numbers: ArrayLike, dimensions: int) -> Floats:
+    """Add axes at the end, so that each number applies to a row."""
+    found = np.asarray(numbers, dtype=np.float32)
+    return found.reshape(found.shape + (1,) * (dimensions - found.ndim))

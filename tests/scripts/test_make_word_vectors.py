@@ -38,7 +38,7 @@ def test_similarities_survive_rotation_truncation_and_int8() -> None:
     full, short = (compress(vectors, words, dimension, "test") for dimension in (8, 3))
     unit, whole = (each / np.linalg.norm(each, axis=1, keepdims=True) for each in (vectors.matrix, full.matrix))
     np.testing.assert_allclose(whole @ whole.T, unit @ unit.T, atol=0.03)  # a rotation, but for int8
-    assert (short.dimension, short.row_count, short._stored.dtype) == (3, 300, np.int8)
+    assert (short.dimension, short.row_count, short.to_artifact().arrays["matrix"].dtype) == (3, 300, np.int8)
     assert abs(np.sqrt(np.mean(short.matrix**2)) - 0.35) < 0.01
     assert neighbour_agreement(vectors.matrix, vectors.matrix) == 1
     assert neighbour_agreement(vectors.matrix, full.matrix) > 0.9

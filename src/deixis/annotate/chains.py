@@ -72,7 +72,7 @@ class LinkProposals:
         if not found:
             return None
         mean = sum(math.log(probability / (1 - probability)) for probability in found) / len(found)
-        return 1 / (1 + math.exp(-mean))
+        return 1 / (1 + math.exp(-mean))  # not `arrays.logistic`: its last bit could change recorded decisions
 
     def answer(self, mention: CaptionMention, chain: Sequence[CaptionMention], subject: str) -> Judged | None:
         """Return the model's judgement; None if a worker has to be asked."""

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from deixis.arrays import dequantize, softmax
 from deixis.language.trees import Tree, leaf, phrase
 from deixis.storage.artifacts import Artifact, damaged, read_artifact
 from deixis.storage.progress import OnProgress, no_progress
@@ -152,9 +153,7 @@ class SpanScores:
         begins = gaps @ weights["begin"] + weights["hidden_bias"]
         hidden = np.maximum(begins[:, starts] + (gaps @ weights["end"])[:, ends], 0)
         spans = hidden @ weights["label"] + weights["label_bias"]
-        spans = np.exp(spans - spans.max(axis=2, keepdims=True))
-        spans /= spans.sum(axis=2, keepdims=True)
-        return spans, states[:, 1:-1] @ weights["tag"] + weights["tag_bias"]
+        return softmax(spans), states[:, 1:-1] @ weights["tag"] + weights["tag_bias"]
 
 
 def _layer(weights: dict[str, Array], name: str) -> _Layer:
@@ -167,8 +166,7 @@ def _layer(weights: dict[str, Array], name: str) -> _Layer:
 
 def _unpack(stored: Mapping[str, npt.NDArray[Any]], name: str) -> Array:
     """Convert stored weights, float16 or int8 with a scale per row, to float32."""
-    array: Array = stored[name].astype(np.float32)
-    return array * stored[f"{name}_scale"].astype(np.float32) if f"{name}_scale" in stored else array
+    return dequantize(stored[name], stored.get(f"{name}_scale", 1))
 
 
 class _Piece(NamedTuple):

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from deixis.arrays import Floats, IntArray
 from deixis.errors import DeixisError
-from deixis.storage.artifacts import CONFIG, Artifact, Storable, damaged
+from deixis.storage.artifacts import CONFIG, Artifact, Storable, StoredTable, damaged
 
 SHIPPED = "shipped"
 """Name of the word vectors that come with deixis, for `named_vectors` and the setting `word_vectors`."""
@@ -78,7 +78,7 @@ class WordVectors(Storable):
             raise DeixisError(f"word vectors: {len(words):,} words do not fit rows of shape {word_rows.shape}")
         if len(words) and not 0 <= int(word_rows.min()) <= int(word_rows.max()) < len(matrix):
             raise DeixisError(f"word vectors: some rows are outside the matrix of {len(matrix):,} rows")
-        self._stored, self._scale = matrix, scale
+        self._table = StoredTable(matrix, scale)
         self.source = source
         self._row_of: Mapping[str, int]
         if isinstance(words, _SortedWords):
@@ -89,16 +89,15 @@ class WordVectors(Storable):
     @cached_property
     def matrix(self) -> Floats:
         """The vectors of all rows. `take` is cheaper for a few rows of an int8 matrix."""
-        stored: Floats = np.asanyarray(self._stored, dtype=np.float32)
-        return stored if self._scale is None else stored * self._scale[:, None]
+        return self._table[:]
 
     @property
     def dimension(self) -> int:
-        return int(self._stored.shape[1])
+        return int(self._table.shape[1])
 
     @property
     def row_count(self) -> int:
-        return len(self._stored)
+        return int(self._table.shape[0])
 
     @property
     def words(self) -> list[str]:
@@ -123,8 +122,7 @@ class WordVectors(Storable):
 
     def take(self, rows: NDArray[np.integer]) -> Floats:
         """Return the vectors of rows."""
-        taken: Floats = np.asarray(self._stored[rows], dtype=np.float32)
-        return taken if self._scale is None else taken * self._scale[rows, None]
+        return self._table[rows]
 
     def vectors_of(self, words: Iterable[str]) -> Floats:
         """Return the vectors of the known words, in order; unknown words are left out."""
@@ -150,9 +148,9 @@ class WordVectors(Storable):
         text = _SEPARATOR.join(map(_encode, words))
         if text.count(_SEPARATOR) != max(len(words) - 1, 0):
             raise DeixisError("word vectors: a word contains the character U+0000")
-        rows = np.array([self._row_of[word] for word in words], dtype=np.min_scalar_type(len(self._stored)))
-        arrays = {"words": np.frombuffer(text, np.uint8), "rows": rows, "matrix": self._stored}
-        return arrays if self._scale is None else arrays | {"scale": self._scale}
+        rows = np.array([self._row_of[word] for word in words], dtype=np.min_scalar_type(self.row_count))
+        arrays = {"words": np.frombuffer(text, np.uint8), "rows": rows, "matrix": self._table.stored}
+        return arrays if self._table.scale is None else arrays | {"scale": self._table.scale}
 
     @classmethod
     def from_artifact(cls, artifact: Artifact) -> Self:

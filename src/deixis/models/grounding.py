@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image
 
 from deixis import geometry
-from deixis.arrays import Floats, logistic
+from deixis.arrays import Floats, logistic, softmax
 from deixis.errors import DeixisError
 from deixis.language.features.base import Text, transform_in_chunks
 from deixis.language.sentence import Phrase, Sentence, parents
@@ -302,7 +302,7 @@ class RegionPipeline(Pipeline):
                     phrase.span,
                     phrase.types,
                     _to_box(found.boxes[row, best[row]]),
-                    None if found.are_cosines else float(_softmax(found.scores[row])[best[row]]),
+                    None if found.are_cosines else float(softmax(found.scores[row])[best[row]]),
                     None if found.presence is None or is_guess[row] else float(found.presence[row]),
                     () if one is None else tuple(map(_to_box, one.boxes)),
                     () if one is None or one.probabilities is None else tuple(one.probabilities.tolist()),
@@ -563,8 +563,3 @@ def _with_boxes_around(phrases: Sequence[GroundedPhrase]) -> list[GroundedPhrase
             box = _to_box(geometry.union(np.array(shown)).astype(np.float32))
             found[row] = replace(found[row], box=box, boxes=(box,), region_probability=None, similarity=None)
     return found
-
-
-def _softmax(scores: Floats) -> Floats:
-    weights = np.exp(scores - scores.max())
-    return np.asarray(weights / weights.sum())

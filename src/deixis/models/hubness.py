@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from deixis.arrays import Floats
+from deixis.arrays import Floats, code_step, dequantize, quantize
 from deixis.errors import DeixisError
 from deixis.storage.artifacts import HUBNESS, Artifact, Storable
 
@@ -24,7 +24,6 @@ NEIGHBOURS = 10
 """k of the paper."""
 
 _PHOTOS, _SENTENCES = BANKS = ("photos", "sentences")
-_MAX_CODE = 127
 _ROWS_AT_ONCE = 512
 
 
@@ -60,9 +59,8 @@ class HubnessCorrection(Storable):
     @classmethod
     def fit(cls, photos: Floats, sentences: Floats, neighbours: int = NEIGHBOURS) -> Self:
         """Make banks of vectors of unit length: (rows, dimension)."""
-        step = float(max(np.abs(photos).max(), np.abs(sentences).max())) / _MAX_CODE
-        banks = dict(zip(BANKS, (photos, sentences), strict=True))
-        return cls({name: np.rint(bank / step).astype(np.int8) for name, bank in banks.items()}, step, neighbours)
+        step = float(max(code_step(photos), code_step(sentences)))
+        return cls({_PHOTOS: quantize(photos, step), _SENTENCES: quantize(sentences, step)}, step, neighbours)
 
     def photo_terms(self, vectors: Floats) -> Floats:
         """Half the mean cosine of each photo with its nearest sentences of the bank: (photos,)."""
@@ -94,7 +92,7 @@ class HubnessCorrection(Storable):
         codes = self.codes[name]
         if codes.dtype != np.int8 or codes.ndim != 2 or len(codes) < self.neighbours:
             raise DeixisError(f"hubness: {name} must be int8, with {self.neighbours} or more rows")
-        return codes.astype(np.float32) * np.float32(self.step)
+        return dequantize(codes, self.step)
 
     def to_artifact(self) -> Artifact:
         codes = {name: self.codes[name] for name in BANKS}

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deixis.arrays import Floats
+from deixis.arrays import Floats, code_step, dequantize, quantize
 from deixis.errors import DeixisError
 from deixis.models.calibrator import LogisticCalibrator
 from deixis.models.installed import SHIPPED
@@ -35,7 +35,6 @@ FEATURES = 12
 MONOTONE = slice(1, 7)
 """The features that are scores of the photo. Their weights are not negative."""
 
-_MAX_CODE = 127
 
 _MIN_SHARE_OF_BEST = 1 / 3
 """Photos with less than this share of the best probability are not shown."""
@@ -63,9 +62,8 @@ class QueryBank:
     @classmethod
     def encode(cls, vectors: Floats, temperature: float) -> QueryBank:
         """Create a bank of the vectors of queries: (queries, dimension)."""
-        step = max(float(np.abs(vectors).max(initial=0)) / _MAX_CODE, 1e-9)
-        codes = np.rint(vectors / step).astype(np.int8)
-        return cls(b64encode(codes.tobytes()).decode(), len(vectors), step, temperature)
+        step = float(code_step(vectors))
+        return cls(b64encode(quantize(vectors, step).tobytes()).decode(), len(vectors), step, temperature)
 
     def scores(self, photos: Floats) -> Floats:
         """Return a smooth maximum of the scores of each photo, (n, dimension), for the queries of the bank: (n,)."""
@@ -79,7 +77,7 @@ class QueryBank:
     @cached_property
     def _vectors(self) -> Floats:
         codes = np.frombuffer(b64decode(self.codes, validate=True), dtype=np.int8)
-        return codes.reshape(self.queries, -1).astype(np.float32) * np.float32(self.step)
+        return dequantize(codes.reshape(self.queries, -1), self.step)
 
 
 @dataclass(frozen=True)

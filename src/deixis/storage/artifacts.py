@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
+from deixis.arrays import Floats, dequantize
 from deixis.errors import DeixisError
 from deixis.storage.atomic import MARK, new_directory, new_file
 from deixis.storage.checksums import CheckedFile, FileChecks, seal, unseal
@@ -129,20 +130,18 @@ class StoredTable:
 
     Examples
     --------
-    >>> table = StoredTable(np.array([[1, 2], [3, 4]], np.int8), np.array([0.5, 2.0], np.float32))
+    >>> table = StoredTable(np.array([[1, 2], [3, 4]], np.int8), np.array([0.5, 2.0]))
     >>> table.shape, table[[1, 1]].tolist()
     ((2, 2), [[6.0, 8.0], [6.0, 8.0]])
     """
 
     def __init__(self, stored: NDArray[Any], scale: NDArray[Any] | None = None) -> None:
-        self._stored, self._scale = stored, scale
+        self.stored, self.scale = stored, scale
         self.shape = stored.shape
 
-    def __getitem__(self, rows: Any) -> NDArray[np.float32]:
-        taken: NDArray[np.float32] = self._stored[rows].astype(np.float32)
-        if self._scale is not None:
-            taken *= self._scale[rows].astype(np.float32)[..., None]
-        return taken
+    def __getitem__(self, rows: Any) -> Floats:
+        taken = self.stored[rows]
+        return np.asanyarray(taken, np.float32) if self.scale is None else dequantize(taken, self.scale[rows])
 
 
 def write_artifact(folder: str | PathLike[str], artifact: Artifact, *, half: bool = False) -> None:
@@ -396,7 +395,10 @@ class _StoredArrays(Mapping[str, NDArray[Any]]):
         if name not in self._arrays:
             with damaged(self._tensors.file.path):
                 array = self._read(name)
-                self._arrays[name] = self._dequantized(name, array) if self._is_quantized(name) else array
+                if self._is_quantized(name):
+                    zero_point = self._read(name + ZERO_POINT) if name + ZERO_POINT in self._layout else None
+                    array = dequantize(array, self._read(name + SCALE), zero_point)
+                self._arrays[name] = array
         return self._arrays[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -424,14 +426,6 @@ class _StoredArrays(Mapping[str, NDArray[Any]]):
         if self._to_single and array.dtype == np.float16:
             return array.astype(np.float32)
         return array if self._mapped else array.copy()
-
-    def _dequantized(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
-        values = array.astype(np.float32)
-        along_first = (-1, *(1,) * (array.ndim - 1))
-        if name + ZERO_POINT in self._layout:
-            values -= self._read(name + ZERO_POINT).astype(np.float32).reshape(along_first)
-        values *= self._read(name + SCALE).astype(np.float32).reshape(along_first)
-        return values
 
     def _is_quantization(self, name: str) -> bool:
         bases = (name.removesuffix(suffix) for suffix in (SCALE, ZERO_POINT) if name.endswith(suffix))

@@ -16,7 +16,7 @@ from deixis import geometry
 from deixis.annotate.help.coreference import MentionFeatures, mention_features
 from deixis.annotate.material import CaptionMention, Material
 from deixis.annotate.workflow import XYXY
-from deixis.arrays import Floats
+from deixis.arrays import Floats, logistic, softmax
 from deixis.errors import DeixisError
 from deixis.language.sentence import Sentence
 from deixis.storage.checksums import unseal
@@ -88,7 +88,7 @@ class BoxCalibration:
             return self.several
         known = [self.by_type[name] for name in box.types if name in self.by_type]
         intercept = max(known, default=self.by_type.get("other", 0))
-        return 1 / (1 + math.exp(-(self.slope * box.log_odds + intercept)))
+        return float(logistic(self.slope * box.log_odds + intercept))
 
 
 def ground_mentions(grounder: RegionPipeline, proposals: PhotoProposals, material: Material) -> list[GroundedBox]:
@@ -178,8 +178,7 @@ def _share_inside(boxes: Floats) -> Floats:
 
 
 def _make_box(mention: CaptionMention, scores: Floats, boxes: Floats, index: int, amount: int) -> GroundedBox:
-    mass = np.exp(scores - scores.max())
-    support = mass[geometry.iou([boxes[index]], boxes)[0] >= SAME_THING_IOU].sum() / mass.sum()
+    support = softmax(scores)[geometry.iou([boxes[index]], boxes)[0] >= SAME_THING_IOU].sum()
     x1, y1, x2, y2 = boxes[index].tolist()
     return GroundedBox(mention.id, mention.types, (x1, y1, x2, y2), float(support), amount)
 

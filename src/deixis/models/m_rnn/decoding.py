@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from deixis.arrays import Floats
+from deixis.arrays import Floats, softmax
 from deixis.errors import DeixisError
 from deixis.language.vocabulary import Vocabulary
 from deixis.tokens import words as words_in
@@ -339,9 +339,7 @@ class _Search:
 def sample_words(log_p: Floats, uniform: NDArray[np.float64], decoding: Decoding) -> Ids:
     """Sample one word per row of log-probabilities (n, words); `uniform` has a number from 0 to 1 for each row."""
     order = np.argsort(-log_p, axis=1, kind="stable")
-    scaled = np.take_along_axis(log_p, order, 1).astype(np.float64) / decoding.temperature
-    shares = np.exp(scaled - scaled[:, :1])
-    shares /= shares.sum(1, keepdims=True)
+    shares = softmax(np.take_along_axis(log_p, order, 1).astype(np.float64) / decoding.temperature)
     kept = shares.cumsum(1) - shares < decoding.nucleus
     if decoding.top_k:
         kept[:, decoding.top_k :] = False

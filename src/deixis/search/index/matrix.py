@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deixis.arrays import Floats
+from deixis.arrays import Codes, Floats, code_step, quantize
 from deixis.errors import DeixisError
 from deixis.search.index.base import IndexInfo, damaged_index
 from deixis.search.index.sqlite import DATABASE, crc_of, read_info
@@ -29,15 +29,12 @@ from deixis.storage.checksums import CheckedFile, FileChecks, seal, unseal
 from deixis.storage.files import read_regular
 from deixis.storage.sql import read_transaction
 
-Codes = NDArray[np.int8]
-
 _CODE_WIDTHS = (64, 128, 256)
 """Bytes per region code; the smallest sufficient one is used. Two million regions take 128 MB, 512 MB at worst."""
 
 _MIN_ENERGY = 0.65
 """The share of the squared length of the vectors that the axes of a code must carry."""
 
-_MAX_CODE = 127
 _BLOCK = 1024
 """Codes converted to floats at a time: they fit the processor's cache and stay below BLAS's threading threshold."""
 
@@ -68,10 +65,7 @@ class Basis:
 
     def encode(self, vectors: Floats) -> Codes:
         """Return the codes of vectors: (n, width)."""
-        rotated: Floats = vectors @ self.axes
-        rotated /= self.steps
-        np.rint(rotated, out=rotated)
-        return np.clip(rotated, -_MAX_CODE, _MAX_CODE, out=rotated).astype(np.int8)
+        return quantize(vectors @ self.axes, self.steps[None])
 
     def scores(self, codes: Codes, query: Floats) -> Floats:
         """Return approximate dot products of the encoded vectors with a query: (n,)."""
@@ -91,8 +85,7 @@ def fit_basis(sample: Floats) -> Basis:
     energies, axes = energies[::-1], axes[:, ::-1]
     sufficient = [width for width in _CODE_WIDTHS if energies[:width].sum() >= _MIN_ENERGY * energies.sum()]
     chosen = np.ascontiguousarray(axes[:, : min([*sufficient, _CODE_WIDTHS[-1]])], dtype=np.float32)
-    largest = np.abs(sample @ chosen).max(axis=0)
-    return Basis(chosen, np.maximum(largest / _MAX_CODE, np.float32(1e-12)).astype(np.float32))
+    return Basis(chosen, code_step(sample @ chosen, axis=0).astype(np.float32))
 
 
 @dataclass(frozen=True)
