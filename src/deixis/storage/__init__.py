@@ -1,4 +1,4 @@
 """Files on disk: atomic writes, locks, safe archives, remote paths, artifacts and progress callbacks.
 
-Nothing here knows about photos or captions. Imports only `deixis.errors`.
+Nothing here knows about photos or captions. Imports only `deixis.errors` and `deixis.arrays`.
 """
