@@ -15,10 +15,41 @@ from dependencies import DEVELOPMENT, Dependency, dependencies, missing
 _STRONG = re.compile(r"\bA?GPL|GNU (?:Affero )?General Public|SSPL|Server Side Public", re.IGNORECASE)
 _WEAK = re.compile(r"LGPL|Lesser General|MPL|Mozilla", re.IGNORECASE)
 
-_HEAD = """# Licences of what deixis comes with
+SHIPPED = (
+    ("code", "Apache-2.0", "LICENSE"),
+    (
+        "weights: `vision/models`, `models/shipped`, `annotate/help/shipped`, `language/models`",
+        "LicenseRef-deixis-weights",
+        "LICENSES/LicenseRef-deixis-weights.txt",
+    ),
+    (
+        "sample photos: `data/samples/images`",
+        "CC0-1.0, CC-BY-2.0, CC-BY-4.0, LicenseRef-public-domain",
+        "src/deixis/data/samples/README.md",
+    ),
+    ("their captions and boxes: `data/samples/entities`", "CC0-1.0", "src/deixis/data/samples/README.md"),
+    ("METEOR's words: `language/data/meteor-*`", "LGPL-2.1-only", "src/deixis/language/data/COPYING.LGPL-2.1"),
+    ("WordNet's words: `language/data/wordnet-*`", "LicenseRef-WordNet", "src/deixis/language/data/COPYING.WORDNET"),
+    ("fonts of pictures: `pictures/fonts`", "Bitstream-Vera", "src/deixis/pictures/fonts/COPYING.DejaVu"),
+    ("the web app: `web/static`", "Apache-2.0, MIT, BSD-3-Clause, ISC, OFL-1.1", "`licences.txt` beside it"),
+)
+"""Files in `src/deixis`, their licences (SPDX), and where the text is."""
 
-Made by `make licences` from the metadata of the installed packages. deixis itself is Apache-2.0; the data files of
-METEOR and the weights state their own terms beside them.
+_HEAD = """# Licences
+
+## In the package
+The code of deixis is Apache-2.0. **The weights are not**: they were trained on photos that may be used for
+non-commercial research and education only, and the same holds for them. `deixis models` and the `README.md` beside each
+file of weights name the data.
+
+| files in `src/deixis` | licence (SPDX) | text |
+|---|---|---|
+{shipped}
+
+The metadata of the wheel has the same licences as one SPDX expression, and their texts.
+
+## Dependencies
+Made by `make licences` from the metadata of the installed packages.
 
 - {permissive} packages under permissive licences
 - {weak} under licences that ask to share changes to the package itself (LGPL, MPL): used as they are published
@@ -49,7 +80,8 @@ def page(found: list[Dependency], absent: list[str]) -> str:
     """Return the report in Markdown."""
     weak = [each for each in found if _WEAK.search(f"{each.licence} {each.also}") and each.use != DEVELOPMENT]
     shipped = [each for each in found if each.use != DEVELOPMENT]
-    lines = [_HEAD.format(permissive=len(shipped) - len(weak), weak=len(weak))]
+    own = "\n".join(f"| {files} | {licence} | {text} |" for files, licence, text in SHIPPED)
+    lines = [_HEAD.format(shipped=own, permissive=len(shipped) - len(weak), weak=len(weak))]
     lines += ["| package | version | licence | in its wheel | use | required by |", "|---|---|---|---|---|---|"]
     for each in found:
         by = ", ".join(each.needed_by[:3]) + (" …" if len(each.needed_by) > 3 else "")

@@ -64,7 +64,7 @@ def weights_inside() -> list[dict[str, Any]]:
 def _root() -> dict[str, Any]:
     version = metadata.version(ROOT)
     reference = f"pkg:pypi/{ROOT}@{version}"
-    licence = [{"expression": "Apache-2.0"}]
+    licence = [{"expression": metadata.metadata(ROOT)["License-Expression"]}]
     return {"type": "application", "bom-ref": reference, "purl": reference, "name": ROOT, "version": version} | {
         "licenses": licence
     }

@@ -160,6 +160,14 @@ def test_the_page_of_licences_lists_what_is_installed(scripts: Any) -> None:
     assert written == rows(licences["page"](licences["dependencies"](), []))
 
 
+def test_the_licence_of_the_wheel_names_the_licences_of_the_page() -> None:
+    expression = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["license"]
+    page = (ROOT / "docs" / "licences.md").read_text(encoding="utf-8").partition("## Dependencies")[0]
+    rows = [line.split("|")[2] for line in page.splitlines() if line.startswith("| ")][1:]
+    assert {name.strip() for row in rows for name in row.split(",")} == set(re.split(r"\s+AND\s+", expression.strip()))
+    assert (ROOT / "LICENSES" / "LicenseRef-deixis-weights.txt").is_file()
+
+
 def test_the_bill_of_materials_has_the_versions_that_are_installed(scripts: Any) -> None:
     document = scripts("sbom.py")["bill"]()
     packages = {part["name"]: part["version"] for part in document["components"] if part["type"] == "library"}
