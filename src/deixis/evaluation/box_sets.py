@@ -46,11 +46,11 @@ class BoxSetScores(PlainResult):
     """
 
     set_f1: float
-    set_f1_1: float | None
-    set_f1_2: float | None
-    set_f1_3: float | None
     set_n: Mapping[str, int]
     interval: Mapping[str, Interval]
+    set_f1_1: float | None = None
+    set_f1_2: float | None = None
+    set_f1_3: float | None = None
 
 
 def box_set_scores(
@@ -78,15 +78,11 @@ def box_set_scores(
     100.0
     """
     statistics, photos = _statistics(predictions, items, missing, extra)
-    values = values_of(statistics, photos)
     counts = [_score_name(item) for item in items]
     return BoxSetScores(
-        set_f1=values["set_f1"],
-        set_f1_1=values.get("set_f1_1"),
-        set_f1_2=values.get("set_f1_2"),
-        set_f1_3=values.get("set_f1_3"),
         set_n={name: counts.count(name) for name in COUNTS},
         interval=bootstrap_all(statistics, photos, rounds=rounds, seed=seed),
+        **values_of(statistics, photos),
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from deixis.arrays import AnyArray, FloatArray
+from deixis.arrays import AnyArray, FloatArray, IntArray
 
 Counts = FloatArray
 Statistic = Callable[[Counts], FloatArray]
@@ -113,55 +113,87 @@ def bootstrap(statistic: Statistic, n: int, *, rounds: int = 1000, level: float 
 def bootstrap_all(
     statistics: Mapping[Key, Statistic], n: int, *, rounds: int = 1000, level: float = 0.95, seed: int = 0
 ) -> dict[Key, Interval]:
-    """Compute the intervals of several statistics over the same `n` units, from the same samples."""
+    """Compute the intervals of several statistics over the same `n` units, from the same samples.
+
+    Samples for which a statistic is nan are left out; a statistic without any other has no interval.
+    """
     values: dict[Key, list[FloatArray]] = {key: [] for key in statistics}
     for counts in _samples(n, rounds, seed):
         for key, statistic in statistics.items():
-            values[key].append(statistic(counts))
-    return {key: _percentile_interval(np.concatenate(drawn), level) for key, drawn in values.items()}
+            value = statistic(counts)
+            values[key].append(value[~np.isnan(value)])
+    return {
+        key: _percentile_interval(joined, level)
+        for key, drawn in values.items()
+        if len(joined := np.concatenate(drawn))
+    }
+
+
+class NamedScores:
+    """A result whose `scores` are also attributes by their names: `result.r1`."""
+
+    scores: Any  # dict[str, float], of a dataclass or computed on first use
+
+    def __getattr__(self, name: str) -> float:
+        if name.startswith("_") or name == "scores" or name not in self.scores:
+            raise AttributeError(f"{name!r} is not an attribute or a score of this result")
+        return float(self.scores[name])
 
 
 @dataclass(frozen=True)
-class GroupIntervals:
-    """The intervals of the scores of a group of queries, such as the mentions of one type."""
+class GroupScores(NamedScores, PlainResult):
+    """The scores of a group of queries, such as the mentions of one type; each is also an attribute by its name.
 
-    photos: int  # number of photos of the group; intervals of groups in few photos are too narrow
+    Attributes
+    ----------
+    n, photos
+        Number of queries and of their photos; intervals of groups in few photos are too narrow.
+    scores
+        Every score by its name.
+    interval
+        The 95 % interval of each score over the samples with a query of the group, or None.
+    no_interval
+        The reason if there is no interval.
+    """
+
+    n: int
+    photos: int
+    scores: dict[str, float]
     interval: Mapping[str, Interval | None]
-    no_interval: str | None  # the reason if there is no interval
+    no_interval: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        document = super().as_json()
+        return {**document.pop("scores"), **document}
 
 
 def bootstrap_groups(
-    groups: Mapping[str, tuple[AnyArray, Mapping[str, Statistic]]],
-    n: int,
-    *,
-    rounds: int = 1000,
-    level: float = 0.95,
-    seed: int = 0,
-) -> dict[str, GroupIntervals]:
-    """Compute the intervals of groups over the same `n` photos, each over the samples with a query of the group.
+    groups: Mapping[str, tuple[AnyArray, Mapping[str, Statistic]]], n: int, *, rounds: int = 1000, seed: int = 0
+) -> dict[str, GroupScores]:
+    """Score groups of queries separately, with intervals from the same samples of `n` photos.
 
     A group is the photo index of each of its queries, and its scores as statistics.
     """
     queries = {name: np.bincount(photo, minlength=n) for name, (photo, _) in groups.items()}
     photos = {name: int(np.count_nonzero(counts)) for name, counts in queries.items()}
-    values: dict[tuple[str, str], list[FloatArray]] = {
-        (name, score): [] for name, (_, statistics) in groups.items() if photos[name] > 1 for score in statistics
+    statistics = {
+        (name, score): _in_samples_with(queries[name], statistic)
+        for name, (_, by_score) in groups.items()
+        if photos[name] > 1
+        for score, statistic in by_score.items()
     }
-    for counts in _samples(n, rounds, seed):
-        scored = {name: counts @ queries[name] > 0 for name in groups}
-        for (name, score), drawn in values.items():
-            drawn.append(groups[name][1][score](counts)[scored[name]])
-    intervals = {
-        key: _percentile_interval(joined, level)
-        for key, drawn in values.items()
-        if len(joined := np.concatenate(drawn))
-    }
+    bounds = bootstrap_all(statistics, n, rounds=rounds, seed=seed)
     found = {}
-    for name, (_, statistics) in groups.items():
-        interval = {score: intervals.get((name, score)) for score in statistics}
-        reason = ONE_PHOTO if photos[name] == 1 else NO_SAMPLE
-        found[name] = GroupIntervals(photos[name], interval, None if all(interval.values()) else reason)
+    for name, (photo, by_score) in groups.items():
+        interval = {score: bounds.get((name, score)) for score in by_score}
+        reason = None if all(interval.values()) else ONE_PHOTO if photos[name] == 1 else NO_SAMPLE
+        found[name] = GroupScores(len(photo), photos[name], values_of(by_score, n), interval, reason)
     return found
+
+
+def _in_samples_with(queries: IntArray, statistic: Statistic) -> Statistic:
+    """A statistic that is nan in samples without a query."""
+    return lambda counts: np.where(counts @ queries > 0, statistic(counts), np.nan)
 
 
 def compare(

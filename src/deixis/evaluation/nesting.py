@@ -54,14 +54,14 @@ class NestingScores(PlainResult):
         The 95 % bootstrap interval of each score.
     """
 
-    contained: float
-    covered: float
-    other_contained: float | None
-    other_covered: float | None
+    protocol: str
     n: int
     photos: int
     interval: Mapping[str, Interval]
-    protocol: str = PROTOCOL
+    contained: float
+    covered: float
+    other_contained: float | None = None
+    other_covered: float | None = None
 
 
 def nesting_scores(
@@ -79,16 +79,8 @@ def nesting_scores(
     (2, 75.0, 50.0)
     """
     statistics, pairs, photos = _statistics(list(predictions))
-    values = values_of(statistics, photos)
-    return NestingScores(
-        values["contained"],
-        values["covered"],
-        values.get("other_contained"),
-        values.get("other_covered"),
-        pairs,
-        photos,
-        bootstrap_all(statistics, photos, rounds=rounds, seed=seed),
-    )
+    interval = bootstrap_all(statistics, photos, rounds=rounds, seed=seed)
+    return NestingScores(PROTOCOL, pairs, photos, interval, **values_of(statistics, photos))
 
 
 def compare_nesting(

@@ -22,6 +22,7 @@ from deixis.evaluation.baselines import FixedBoxes
 from deixis.evaluation.intervals import (
     Comparison,
     Counts,
+    GroupScores,
     Interval,
     PlainResult,
     Statistic,
@@ -195,57 +196,22 @@ RECALLS: Mapping[str, int] = {"r1": 1, "r5": 5, "r10": 10, "upper_bound": NEVER}
 """Number of best boxes per mention that each recall accepts."""
 
 
-@dataclass(frozen=True)
-class GroupScores(PlainResult):
-    """Scores in percent of the mentions of one type or one phrase, ranked together for `ap`.
-
-    Attributes
-    ----------
-    n, photos
-        Number of mentions and of their photos.
-    r1, r5, r10, upper_bound, ap, ap_nms
-        As for all mentions.
-    interval
-        The 95 % interval of each score over samples with a mention, or None.
-    no_interval
-        The reason if there is no interval.
-    """
-
-    n: int
-    photos: int
-    r1: float
-    r5: float
-    r10: float
-    upper_bound: float
-    ap: float
-    ap_nms: float
-    interval: Mapping[str, Interval | None]
-    no_interval: str | None
-
-
 def group_scores(
     boxes: RankedPredictions, groups: Mapping[str, MentionGroup], rule: ApRule, *, rounds: int, seed: int
 ) -> dict[str, GroupScores]:
-    """Score groups of mentions separately, with intervals from the same samples."""
-    recalls = {
-        name: {score: boxes.recall(boxes.first < rank, group.mentions) for score, rank in RECALLS.items()}
+    """Score groups of mentions separately; the boxes of a group are ranked together for `ap`."""
+    statistics = {
+        name: (
+            boxes.photo_of_item[group.mentions],
+            {score: boxes.recall(boxes.first < rank, group.mentions) for score, rank in RECALLS.items()}
+            | boxes.precisions("ap", [group], rule),
+        )
         for name, group in groups.items()
     }
-    precisions = {name: boxes.precisions("ap", [group], rule) for name, group in groups.items()}
-    with_photos = {
-        name: (boxes.photo_of_item[group.mentions], recalls[name] | precisions[name]) for name, group in groups.items()
-    }
-    found = {}
-    for name, drawn in bootstrap_groups(with_photos, boxes.photos, rounds=rounds, seed=seed).items():
-        mentions = groups[name].mentions
-        found[name] = GroupScores(
-            n=len(mentions),
-            photos=drawn.photos,
-            **{score: float(100 * (boxes.first[mentions] < rank).mean()) for score, rank in RECALLS.items()},
-            **values_of(precisions[name], boxes.photos),
-            interval=drawn.interval,
-            no_interval=drawn.no_interval,
-        )
+    found = bootstrap_groups(statistics, boxes.photos, rounds=rounds, seed=seed)
+    for name, group in groups.items():  # means, which differ from ratios of sums in the last digit
+        correct = boxes.first[group.mentions]
+        found[name].scores.update((score, float(100 * (correct < rank).mean())) for score, rank in RECALLS.items())
     return found
 
 
@@ -286,6 +252,7 @@ class LocalizationResult(PlainResult):
     """
 
     protocol: Protocol
+    ties: str
     ap_rule: ApRule
     n: int
     photos: int
@@ -300,16 +267,15 @@ class LocalizationResult(PlainResult):
     ap: float
     ap_nms: float
     ranked_photos: float
-    macro_r1: float | None
-    macro_ap: float | None
-    macro_ap_nms: float | None
     by_type: Mapping[str, GroupScores]
     by_phrase: Mapping[str, GroupScores]
     proposals: Mapping[str, float]
-    blind_r1: float | None
-    blind_single_r1: float | None
     interval: Mapping[str, Interval]
-    ties: str = TIES
+    macro_r1: float | None = None
+    macro_ap: float | None = None
+    macro_ap_nms: float | None = None
+    blind_r1: float | None = None
+    blind_single_r1: float | None = None
 
 
 def localization(
@@ -373,29 +339,18 @@ def localization(
     scores = values_of(statistics, boxes.photos)
     return LocalizationResult(
         protocol=protocol,
+        ties=TIES,
         ap_rule=ap_rule,
         n=len(items),
         photos=boxes.photos,
         missing=boxes.matched.missing,
         ignored=boxes.matched.ignored,
-        r1=scores["r1"],
-        r5=scores["r5"],
-        r10=scores["r10"],
-        upper_bound=scores["upper_bound"],
-        r5_nms=scores["r5_nms"],
-        r10_nms=scores["r10_nms"],
-        ap=scores["ap"],
-        ap_nms=scores["ap_nms"],
         ranked_photos=boxes.mean_ranked_photos(),
-        macro_r1=scores.get("macro_r1"),
-        macro_ap=scores.get("macro_ap"),
-        macro_ap_nms=scores.get("macro_ap_nms"),
         by_type=group_scores(boxes, boxes.types, ap_rule, rounds=rounds, seed=seed),
         by_phrase=group_scores(boxes, boxes.common_phrases(phrases), ap_rule, rounds=rounds, seed=seed),
         proposals={"mean": float(boxes.box_counts.mean()), "max": int(boxes.box_counts.max())},
-        blind_r1=scores.get("blind_r1"),
-        blind_single_r1=scores.get("blind_single_r1"),
         interval=bootstrap_all(statistics, boxes.photos, rounds=rounds, seed=seed),
+        **scores,
     )
 
 

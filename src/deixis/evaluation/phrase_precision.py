@@ -25,6 +25,7 @@ from deixis.evaluation.average_precision import (
     mean_precision_of_hits,
 )
 from deixis.evaluation.intervals import (
+    GroupScores,
     Interval,
     PlainResult,
     Statistic,
@@ -171,21 +172,6 @@ class MentionCandidates:
 
 
 @dataclass(frozen=True)
-class GroupPrecision(PlainResult):
-    """Average precision of one phrase or one type, in percent."""
-
-    # Number of mentions and of their photos
-    n: int
-    photos: int
-    # Before and after NMS
-    ap: float
-    ap_nms: float
-    # The interval of each score, centred on it, or None and the reason
-    interval: Mapping[str, Interval | None]
-    no_interval: str | None
-
-
-@dataclass(frozen=True)
 class PhrasePrecision(PlainResult):
     """Average precision of phrases over the regions of all photos, in percent."""
 
@@ -200,14 +186,14 @@ class PhrasePrecision(PlainResult):
     # Mean over distinct phrases of the average precision, before and after NMS in each photo
     ap: float
     ap_nms: float
-    # Average precision of types over the photos that mention them, as in `localization`: a type is not a phrase that
-    # could be searched for in other photos
-    macro_ap: float | None
-    macro_ap_nms: float | None
-    by_type: Mapping[str, GroupPrecision]
-    by_phrase: Mapping[str, GroupPrecision]  # the most frequent distinct phrases
+    by_type: Mapping[str, GroupScores]
+    by_phrase: Mapping[str, GroupScores]  # the most frequent distinct phrases
     # The 95 % interval of each score, centred on the score (see `average_precision.centre_interval`)
     interval: Mapping[str, Interval]
+    # Average precision of types over the photos that mention them, as in `localization`: a type is not a phrase that
+    # could be searched for in other photos
+    macro_ap: float | None = None
+    macro_ap_nms: float | None = None
 
 
 def phrase_precision(
@@ -262,16 +248,13 @@ def phrase_precision(
         phrases=len(groups),
         photos=photos,
         regions=len(regions.boxes),
-        ap=found["ap"],
-        ap_nms=found["ap_nms"],
-        macro_ap=found.get("macro_ap"),
-        macro_ap_nms=found.get("macro_ap_nms"),
-        by_type=_group_precisions(by_type, mentions, rounds=rounds, seed=seed),
-        by_phrase=_group_precisions(by_phrase, mentions, rounds=rounds, seed=seed),
+        by_type=_group_scores(by_type, mentions, rounds=rounds, seed=seed),
+        by_phrase=_group_scores(by_phrase, mentions, rounds=rounds, seed=seed),
         interval={
             name: centre_interval(found[name], drawn)
             for name, drawn in bootstrap_all(statistics, photos, rounds=rounds, seed=seed).items()
         },
+        **found,
     )
 
 
@@ -327,24 +310,23 @@ def _rank(
     return hits, rank_mentions
 
 
-def _group_precisions(
+def _group_scores(
     groups: Mapping[str, _Group], mentions: MentionCandidates, *, rounds: int, seed: int
-) -> dict[str, GroupPrecision]:
-    photos = len(mentions.regions.photos)
+) -> dict[str, GroupScores]:
+    """Score groups of mentions separately, with intervals centred on the scores."""
     with_photos = {
         name: (mentions.photo_of_mention[indices], statistics) for name, (indices, statistics) in groups.items()
     }
-    found = {}
-    for name, drawn in bootstrap_groups(with_photos, photos, rounds=rounds, seed=seed).items():
-        indices, statistics = groups[name]
-        scores = values_of(statistics, photos)
-        interval = {
-            score: bounds and centre_interval(scores[score], bounds) for score, bounds in drawn.interval.items()
-        }
-        found[name] = GroupPrecision(
-            n=len(indices), photos=drawn.photos, **scores, interval=interval, no_interval=drawn.no_interval
+    return {
+        name: replace(
+            group,
+            interval={
+                score: bounds and centre_interval(group.scores[score], bounds)
+                for score, bounds in group.interval.items()
+            },
         )
-    return found
+        for name, group in bootstrap_groups(with_photos, len(mentions.regions.photos), rounds=rounds, seed=seed).items()
+    }
 
 
 def _check_scores(

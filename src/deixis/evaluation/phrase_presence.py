@@ -51,7 +51,7 @@ class PresenceResult(PlainResult):
     share: float
     # The 95 % bootstrap interval of each score; that of `ap` is centred on it (see `average_precision.centre_interval`)
     interval: Mapping[str, Interval]
-    ties: str = TIES
+    ties: str
 
 
 def best_region_scores(scores: Scores, regions: CandidateBoxes) -> FloatArray:
@@ -110,11 +110,10 @@ def score_presence(
         phrases=len(present),
         photos=photos,
         present=int(np.count_nonzero(present)),
-        ap=found["ap"],
-        roc=found["roc"],
-        pooled_roc=found["pooled_roc"],
         share=float(100 * present.mean()),
         interval={**interval, "ap": centre_interval(found["ap"], interval["ap"])},
+        ties=TIES,
+        **found,
     )
 
 

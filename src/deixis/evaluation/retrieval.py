@@ -16,8 +16,7 @@ regions    regions, all phrases          the phrases of the region
 from __future__ import annotations
 
 import csv
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -30,6 +29,7 @@ from deixis.errors import DeixisError
 from deixis.evaluation.intervals import (
     Comparison,
     Interval,
+    NamedScores,
     Statistic,
     bootstrap_all,
     compare_all,
@@ -87,7 +87,7 @@ class Ranking:
 
 
 @dataclass(frozen=True, eq=False)
-class RetrievalResult:
+class RetrievalResult(NamedScores):
     """Retrieval scores. Each score is also an attribute by its JSON name: `result.i2t_r1`.
 
     Attributes
@@ -141,11 +141,6 @@ class RetrievalResult:
                     del found[f"{direction}_{name}" if direction else name]
         return found
 
-    def __getattr__(self, name: str) -> float:
-        if name.startswith("_") or name not in self.scores:
-            raise AttributeError(f"{name!r} is not an attribute or a score of this result")
-        return self.scores[name]
-
     def as_json(self) -> dict[str, JsonValue]:
         """Scores as plain JSON; values that are not finite are null."""
         document: dict[str, JsonValue] = {
@@ -161,71 +156,55 @@ class RetrievalResult:
 
 
 @dataclass(frozen=True, eq=False)
-class _Curve(ABC):
-    """Values as a function of the percentage of the ranked list that is inspected."""
+class Curve:
+    """Values of a ranking as a function of the percentage of the ranked list that is inspected."""
 
     ranking: Ranking
     percentages: tuple[float, ...]
+    statistics: Mapping[int, Statistic]
 
     @cached_property
     def values(self) -> tuple[float, ...]:
         """The value at each percentage."""
-        return tuple(values_of(self._statistics, self.ranking.photos).values())
+        return tuple(values_of(self.statistics, self.ranking.photos).values())
 
     @cached_property
     def interval(self) -> tuple[Interval, ...]:
         """The 95 % bootstrap interval at each percentage, computed on first use."""
-        return tuple(bootstrap_all(self._statistics, self.ranking.photos).values())
-
-    @property
-    @abstractmethod
-    def _statistics(self) -> dict[int, Statistic]: ...
+        return tuple(bootstrap_all(self.statistics, self.ranking.photos).values())
 
 
-class RecallCurve(_Curve):
-    """Recall in percent: queries whose best correct answer is in the inspected part."""
-
-    @property
-    def _statistics(self) -> dict[int, Statistic]:
-        reached = 100 * self.ranking.ranks / self.ranking.candidates
-        return {at: percentage(self.ranking, reached <= limit) for at, limit in enumerate(self.percentages)}
-
-
-class MatchCurve(_Curve):
-    """Mean number of correct answers in the inspected part."""
-
-    @property
-    def _statistics(self) -> dict[int, Statistic]:
-        ranks, queries = self.ranking.matches, self.ranking.match_queries
-        if ranks is None or queries is None:
-            raise DeixisError("the ranking has no ranks of all correct answers; pass all_matches=True to recall_at_k")
-        reached, count = 100 * ranks / self.ranking.candidates[queries], len(self.ranking.ranks)
-        found = (np.bincount(queries[reached <= limit], minlength=count) for limit in self.percentages)
-        return {at: _mean_over_queries(self.ranking, each.astype(np.float64)) for at, each in enumerate(found)}
-
-
-def recall_curve(ranking: Ranking, percentages: Sequence[float] = tuple(range(1, 101))) -> RecallCurve:
+def recall_curve(ranking: Ranking, percentages: Sequence[float] = tuple(range(1, 101))) -> Curve:
     """Compute recall as a function of the percentage of the ranked list, by the best correct answer of each query.
 
     A query is found at p % when 100 · rank / candidates ≤ p.
     """
-    _check_percentages(percentages)
-    return RecallCurve(ranking, tuple(percentages))
+    reached = 100 * ranking.ranks / ranking.candidates
+    return _curve(ranking, percentages, lambda limit: percentage(ranking, reached <= limit))
 
 
-def match_curve(ranking: Ranking, percentages: Sequence[float] = tuple(range(1, 101))) -> MatchCurve:
+def match_curve(ranking: Ranking, percentages: Sequence[float] = tuple(range(1, 101))) -> Curve:
     """Compute the mean number of matches as a function of the percentage of the ranked list (m-RNN, Figure 6).
 
     A correct answer counts at p % when 100 · rank / candidates ≤ p. Needs a ranking of
     ``recall_at_k(…, all_matches=True)``.
     """
-    _check_percentages(percentages)
-    return MatchCurve(ranking, tuple(percentages))
+    ranks, queries = ranking.matches, ranking.match_queries
+    if ranks is None or queries is None:
+        raise DeixisError("the ranking has no ranks of all correct answers; pass all_matches=True to recall_at_k")
+    reached, count = 100 * ranks / ranking.candidates[queries], len(ranking.ranks)
+
+    def matches(limit: float) -> Statistic:
+        found = np.bincount(queries[reached <= limit], minlength=count)
+        return _mean_over_queries(ranking, found.astype(np.float64))
+
+    return _curve(ranking, percentages, matches)
 
 
-def _check_percentages(percentages: Sequence[float]) -> None:
+def _curve(ranking: Ranking, percentages: Sequence[float], statistic_at: Callable[[float], Statistic]) -> Curve:
     if not percentages or not all(0 <= each <= 100 for each in percentages):
         raise DeixisError("percentages: must be numbers from 0 to 100")
+    return Curve(ranking, tuple(percentages), {at: statistic_at(limit) for at, limit in enumerate(percentages)})
 
 
 def check_curve_path(path: Path) -> None:
@@ -244,10 +223,7 @@ def write_curves(path: Path, rankings: Mapping[str, Ranking]) -> str:
     check_curve_path(path)
     curves = {name: match_curve(ranking) for name, ranking in rankings.items()}
     with new_file(path) as temporary:
-        if path.suffix.lower() == ".csv":
-            _write_table(temporary, curves)
-        else:
-            _plot(temporary, curves)
+        (_write_table if path.suffix.lower() == ".csv" else _plot)(temporary, curves)
     summary = (
         f"{name} {', '.join(f'{curve.values[at - 1]:.2f} at {at} %' for at in (1, 5, 10, 20, 50))}"
         for name, curve in curves.items()
@@ -255,25 +231,21 @@ def write_curves(path: Path, rankings: Mapping[str, Ranking]) -> str:
     return f"{path}: mean number of matches by percentage of the ranking; {'; '.join(summary)}"
 
 
-def _write_table(path: Path, curves: Mapping[str, MatchCurve]) -> None:
-    columns: dict[str, tuple[float, ...]] = {}
+def _write_table(path: Path, curves: Mapping[str, Curve]) -> None:
+    columns: dict[str, Sequence[float]] = {}
     for direction, matches in curves.items():
-        recall = recall_curve(matches.ranking)
-        for name, values, bounds in (
-            (direction, recall.values, recall.interval),
-            (f"{direction}_matches", matches.values, matches.interval),
-        ):
-            columns[name] = values
-            columns[f"{name}_low"] = tuple(each.low for each in bounds)
-            columns[f"{name}_high"] = tuple(each.high for each in bounds)
+        for name, curve in ((direction, recall_curve(matches.ranking)), (f"{direction}_matches", matches)):
+            columns[name] = curve.values
+            columns[f"{name}_low"] = [each.low for each in curve.interval]
+            columns[f"{name}_high"] = [each.high for each in curve.interval]
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["percentage", *map(escape_formula, columns)])
-        for index, percentage in enumerate(range(1, 101)):
-            rows.writerow([percentage, *(round(values[index], 3) for values in columns.values())])
+        for at, values in enumerate(zip(*columns.values(), strict=True), start=1):
+            rows.writerow([at, *(round(value, 3) for value in values)])
 
 
-def _plot(path: Path, curves: Mapping[str, MatchCurve]) -> None:
+def _plot(path: Path, curves: Mapping[str, Curve]) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -384,15 +356,13 @@ def recall_at_k(
     photos, sentences = blocks.shape
     owners = _owners(photo_of_sentence, captions_per_photo, photos, sentences)
     positives = positive_pairs(owners, photos)
-    of_photo = of_sentence = None
+    if i2t_shortlists is None or t2i_shortlists is None:
+        full = compute_ranks(blocks, positives, columns=t2i_shortlists is None)
+        of_photo, of_sentence = full.rows, full.columns
     if i2t_shortlists is not None:
         of_photo = shortlist_ranks(blocks, positives, i2t_shortlists)
     if t2i_shortlists is not None:
         of_sentence = shortlist_ranks(blocks, positives, t2i_shortlists, of_columns=True)
-    if of_photo is None or of_sentence is None:
-        full = compute_ranks(blocks, positives, columns=of_sentence is None)
-        of_photo = full.rows if of_photo is None else of_photo
-        of_sentence = full.columns if of_sentence is None else of_sentence
     rankings = {
         "i2t": _ranking(of_photo, _lengths(i2t_shortlists, photos, sentences), np.arange(photos), photos),
         "t2i": _ranking(of_sentence, _lengths(t2i_shortlists, sentences, photos), owners, photos),

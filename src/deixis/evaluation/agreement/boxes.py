@@ -37,17 +37,11 @@ from deixis.evaluation.intervals import (
 )
 from deixis.geometry import Boxes
 
-
-def best_matching(gain: FloatArray) -> tuple[IntArray, IntArray]:
-    """Return rows and columns of the one-to-one matching with the largest total gain."""
-    from scipy.optimize import linear_sum_assignment  # slow import
-
-    rows, columns = linear_sum_assignment(gain, maximize=True)
-    return rows, columns
-
-
 SIGNIFICANT = 0.05
 """An observed distance shows agreement if fewer than this fraction of expected distances are as small."""
+
+
+PROTOCOL = "GIoU distance, best matching of sets, chance from pairs of different items"
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +116,7 @@ class BoxAgreement(PlainResult):
     alone: int
     expected_pairs: int
     interval: Mapping[str, Interval]
-    protocol: str = "GIoU distance, best matching of sets, chance from pairs of different items"
+    protocol: str
 
     def as_json(self) -> dict[str, Any]:
         return {**super().as_json(), "n": self.pairs}
@@ -193,18 +187,15 @@ def box_agreement(
     photos = {photo: number for number, photo in enumerate(dict.fromkeys(a.photo for a, _ in pairs))}
     photo = np.array([photos[a.photo] for a, _ in pairs])
     statistics = _statistics(observed[:, 0], observed[:, 1], expected, photo)
-    scores = values_of(statistics, len(photos))
     return BoxAgreement(
-        sigma=scores["sigma"],
-        ks=scores["ks"],
-        alpha=scores["alpha"],
-        mean_iou=scores["mean_iou"],
         pairs=len(pairs),
         items=sum(len(annotations) > 1 for annotations in items.values()),
         photos=len(photos),
         alone=sum(len(annotations) == 1 for annotations in items.values()),
         expected_pairs=len(expected),
         interval=bootstrap_all(statistics, len(photos), rounds=rounds, seed=seed),
+        protocol=PROTOCOL,
+        **values_of(statistics, len(photos)),
     )
 
 
@@ -237,6 +228,14 @@ def _different_items(
         tried = rng.integers(0, len(drawn), size=(limit, 2)).tolist()
         found += [(drawn[i], drawn[j]) for i, j in tried if differ(drawn[i], drawn[j])]
     return found[:limit]
+
+
+def best_matching(gain: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return rows and columns of the one-to-one matching with the largest total gain."""
+    from scipy.optimize import linear_sum_assignment  # slow import
+
+    rows, columns = linear_sum_assignment(gain, maximize=True)
+    return rows, columns
 
 
 def _compare(a: Boxes, b: Boxes) -> tuple[float, float]:
