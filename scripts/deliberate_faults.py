@@ -20,6 +20,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -192,17 +193,21 @@ class Copies:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "-p", "no:cacheprovider", "-p", "no:randomly"]
         path = os.pathsep.join([str(copy / "src"), str(copy)])
         environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
-        try:
-            done = subprocess.run(  # noqa: S603
+        with (copy / "pytest.log").open("w+", errors="replace") as log:
+            process = subprocess.Popen(  # noqa: S603
                 [*command, "-n", "0", "-m", "not slow", *skipped, *tests],
-                **{"cwd": copy, "env": environment, "capture_output": True, "text": True, "errors": "replace"},
-                **{"timeout": self.seconds, "check": False},
+                **{"cwd": copy, "env": environment, "stdout": log, "stderr": log, "start_new_session": True},
             )
-        except subprocess.TimeoutExpired:
-            return "", "timed out"
-        if done.returncode in (0, 5):  # all passed, or none was selected
+            try:
+                code = process.wait(self.seconds)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)  # with the processes that tests have started
+                process.wait()
+                return "", "timed out"
+            log.seek(0)
+            match = FAILED.search(log.read())
+        if code in (0, 5):  # all passed, or none was selected
             return "", "missed"
-        match = FAILED.search(done.stdout)
         return (match[1] if match else ""), "found"
 
 
