@@ -14,7 +14,7 @@ import pytest
 from deixis.data.dataset import Dataset
 from deixis.errors import DatasetError, DeixisError
 from deixis.evaluation.captions import caption_scores, compare_captions
-from deixis.evaluation.intervals import Comparison
+from deixis.evaluation.intervals import Comparison, values_of
 from deixis.evaluation.items import Item, localization_items, regions_of, sentences_of
 from deixis.evaluation.phrase_localization import RankedPredictions, localization
 from deixis.evaluation.predictions import Prediction
@@ -30,24 +30,25 @@ from deixis.models.photo_features import find_or_compute_features
 from deixis.models.pipeline import Pipeline
 from deixis.models.training import runner as training_runner
 from deixis.papers import runner
-from deixis.papers.results import ModelScores, RowResult
+from deixis.papers import scores as row_scores
+from deixis.papers.results import ModelScores, RowResult, score_caption_texts
 from deixis.papers.runner import (
     COMMON_PHRASES,
     ClaimTest,
     TableRunner,
     add_common_phrases,
     check_claim,
-    combined_scores,
     decide,
     required_models,
     row_applies,
+    values_in_words,
+)
+from deixis.papers.scores import (
+    combined_scores,
     score_captions,
     score_grounding,
-    score_regions,
-    score_retrieval,
-    scores_from_captions,
+    score_task,
     scores_from_predictions,
-    values_in_words,
 )
 from deixis.papers.tables import CaptionOptions, Claim, Recipe, Table, Training, Weights, find_table
 from deixis.papers.training import ExperimentFolder, TableModels, check_changes
@@ -585,14 +586,14 @@ def test_a_captioner_ranks_photos_and_regions_by_its_own_scores(captioner: Capti
     pipeline, on = captioner.pipeline, captioner.on
     features, sentences, regions = on.features(pipeline), sentences_of(on.photos), regions_of(on.photos)
     plain = recall_at_k(pipeline.retrieval_scores(features, sentences.texts), sentences.photo_of_sentence)
-    assert score_retrieval(pipeline, on).scores == plain.scores
+    assert score_task("retrieval", pipeline, on).scores == plain.scores
     plain = region_retrieval(
         pipeline.region_scores(features, regions),
         regions.positives,
         phrases=regions.phrases,
         photo_of_region=regions.photo_of_region,
     )
-    assert score_regions(pipeline, on).scores == plain.scores
+    assert score_task("regions", pipeline, on).scores == plain.scores
 
 
 def test_tables_score_each_caption_option_once(captioner: Captioner) -> None:
@@ -664,9 +665,9 @@ REFERENCES = {str(number): ("a dog runs in the snow", "the dog is running") for 
 
 def scores_with_mistakes(caption: str, wrong: int) -> ModelScores:
     made = {photo: caption if int(photo) >= wrong else "a cat" for photo in REFERENCES}
-    return scores_from_captions(
-        {photo: (made[photo], REFERENCES[photo]) for photo in REFERENCES}, ["a cat"], perplexity=12.5
-    )
+    captions = {photo: (made[photo], REFERENCES[photo]) for photo in REFERENCES}
+    found = score_caption_texts(captions, ["a cat"])
+    return ModelScores(values_of(found.statistics, found.n), captions=captions)
 
 
 def test_caption_scores_equal_those_of_the_evaluation_and_can_be_saved(tmp_path: Path) -> None:
@@ -677,7 +678,6 @@ def test_caption_scores_equal_those_of_the_evaluation_and_can_be_saved(tmp_path:
     assert {name: scores.scores[name] for name in ("bleu4", "cider", "novel")} == pytest.approx(
         {"bleu4": plain.bleu4, "cider": plain.cider, "novel": plain.novel}
     )
-    assert scores.scores["perplexity"] == 12.5
     scores.save(tmp_path)
     loaded = ModelScores.load(tmp_path)
     assert (loaded.scores, loaded.captions, loaded.photos) == (scores.scores, scores.captions, 30)
@@ -728,7 +728,7 @@ def loop_scores(
 def test_combined_scores_add_the_distance_of_each_phrase_to_its_nearest_region(
     quarters: Dataset, dev: EvaluationData, monkeypatch: pytest.MonkeyPatch, weights: Weights, count: int
 ) -> None:
-    monkeypatch.setitem(runner._PROPOSALS, weights, count)
+    monkeypatch.setitem(row_scores._PROPOSALS, weights, count)
     models = cca(quarters, "sentences"), cca(quarters, "chunks")
     found = combined_scores(*models, weights, dev)  # type: ignore[arg-type]
     np.testing.assert_allclose(found, loop_scores(*models, weights, dev, count), atol=1e-4)

@@ -116,11 +116,11 @@ def sentences(
 
     Each sentence is a query for the other sentences of its photo. A score matrix is sentences × sentences.
     """
-    from deixis.models.evaluation import evaluate_sentences
+    from deixis.models.evaluation import evaluate_ranking
 
     systems = _systems(scores, model, against)
     with _open_data(data, split) as on:
-        found = evaluate_sentences(on, systems)
+        found = evaluate_ranking("sentences", on, systems)
     _print(found, data, split, json)
 
 
@@ -139,11 +139,11 @@ def regions(
 
     A score matrix is gold regions × all phrases, in the order of the data set.
     """
-    from deixis.models.evaluation import evaluate_regions
+    from deixis.models.evaluation import evaluate_ranking
 
     systems = _systems(scores, model, against)
     with _open_data(data, split, images, features) as on:
-        found = evaluate_regions(on, systems)
+        found = evaluate_ranking("regions", on, systems)
     _print(found, data, split, json)
 
 

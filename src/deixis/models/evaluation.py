@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -217,6 +218,63 @@ def open_systems(model: Name | None, file: Name | None, against: Name | None = N
 # Tasks whose systems give a matrix of scores.
 
 
+@dataclass(frozen=True)
+class MatrixTask:
+    """A task whose systems score every query against every result."""
+
+    gold: Callable[[Photos], Any]
+    model_scores: Callable[[Pipeline, EvaluationData, Any], Scores]
+    rank: Callable[..., RetrievalResult]  # scores a matrix against the gold; options differ by task
+
+
+MATRIX_TASKS: Mapping[str, MatrixTask] = {
+    "retrieval": MatrixTask(
+        sentences_of,
+        lambda pipeline, on, gold: pipeline.retrieval_scores(on.features(pipeline), gold.texts, on.on_progress),
+        lambda matrix, gold, **options: recall_at_k(matrix, gold.photo_of_sentence, **options),
+    ),
+    "sentences": MatrixTask(
+        sentences_of,
+        lambda pipeline, on, gold: pipeline.sentence_scores(gold.texts),
+        lambda matrix, gold: sentence_retrieval(matrix, gold.photo_of_sentence),
+    ),
+    "regions": MatrixTask(
+        regions_of,
+        lambda pipeline, on, gold: pipeline.region_scores(on.features(pipeline), gold, on.on_progress),
+        lambda matrix, gold: region_retrieval(
+            matrix, gold.positives, phrases=gold.phrases, photo_of_region=gold.photo_of_region
+        ),
+    ),
+}
+"""retrieval: image–sentence retrieval in both directions; sentences: each asks for the others of its photo; regions:
+each gold region asks for its phrases."""
+
+
+def score_ranking(task: str, pipeline: Pipeline, on: EvaluationData) -> RetrievalResult:
+    """Score a model on a task of `MATRIX_TASKS`."""
+    gold = MATRIX_TASKS[task].gold(on.photos)
+    return MATRIX_TASKS[task].rank(MATRIX_TASKS[task].model_scores(pipeline, on, gold), gold)
+
+
+def evaluate_ranking(
+    task: Task, on: EvaluationData, systems: Sequence[System], *, out: Name | None = None, **options: Any
+) -> Evaluation:
+    """Evaluate systems on a task of `MATRIX_TASKS`; `out` is a ``.npy`` file for the scores of a model."""
+    _check_matrix_file(out)
+    gold = MATRIX_TASKS[task].gold(on.photos)
+    results = []
+    for system in systems:
+        if system.is_model:
+            matrix = MATRIX_TASKS[task].model_scores(system.load(task), on, gold)
+            if out is not None and system is systems[0]:
+                matrix = _save_matrix(matrix, Path(out))
+        else:
+            matrix = open_scores(Path(system.path))
+        on.on_progress("ranking", 0, None)
+        results.append(MATRIX_TASKS[task].rank(matrix, gold, **options))
+    return _compare_rankings(task, systems, results)
+
+
 def evaluate_retrieval(
     on: EvaluationData,
     systems: Sequence[System],
@@ -227,29 +285,17 @@ def evaluate_retrieval(
 ) -> Evaluation:
     """Image–sentence retrieval in both directions.
 
-    With `shortlist`, each photo ranks only the sentences of this many nearest photos. `out` is a ``.npy`` file for the
-    scores of a model. `all_matches` ranks every correct answer, for curves.
+    With `shortlist`, each photo ranks only the sentences of this many nearest photos. `all_matches` ranks every correct
+    answer, for curves.
     """
-    gold = sentences_of(on.photos)
-    _check_matrix_file(out)
-
-    def score_model(pipeline: Pipeline) -> Scores:
-        return pipeline.retrieval_scores(on.features(pipeline), gold.texts, on.on_progress)
-
     shortlists = None
     if shortlist:
         if not systems[0].is_model:
             raise DeixisError("--shortlist: needs --model, whose features say which photos are near each other")
         vectors = on.features(load(systems[0].path)).vectors()
-        shortlists = sentence_shortlists(list(nearest_photos(vectors, shortlist)), gold.photo_of_sentence)
-    return _evaluate_matrices(
-        "retrieval",
-        systems,
-        lambda matrix: recall_at_k(matrix, gold.photo_of_sentence, i2t_shortlists=shortlists, all_matches=all_matches),
-        score_model,
-        on.on_progress,
-        out=out,
-    )
+        photo_of_sentence = sentences_of(on.photos).photo_of_sentence
+        shortlists = sentence_shortlists(list(nearest_photos(vectors, shortlist)), photo_of_sentence)
+    return evaluate_ranking("retrieval", on, systems, out=out, i2t_shortlists=shortlists, all_matches=all_matches)
 
 
 def evaluate_matrix(
@@ -259,63 +305,19 @@ def evaluate_matrix(
     for system in systems:
         if system.is_model:
             raise DeixisError(f"{fspath(system.path)}: a model is evaluated on a data set; give --data DATA")
-    return _evaluate_matrices(
-        "retrieval",
-        systems,
-        lambda matrix: recall_at_k(matrix, None, captions_per_photo=captions_per_photo, all_matches=all_matches),
-        None,
-        on_progress,
-    )
+    on_progress("ranking", 0, None)
+    results = [
+        recall_at_k(
+            open_scores(Path(system.path)), None, captions_per_photo=captions_per_photo, all_matches=all_matches
+        )
+        for system in systems
+    ]
+    return _compare_rankings("retrieval", systems, results)
 
 
-def evaluate_sentences(on: EvaluationData, systems: Sequence[System]) -> Evaluation:
-    """Sentence–sentence retrieval: each sentence asks for the others of its photo."""
-    gold = sentences_of(on.photos)
-    return _evaluate_matrices(
-        "sentences",
-        systems,
-        lambda matrix: sentence_retrieval(matrix, gold.photo_of_sentence),
-        lambda pipeline: pipeline.sentence_scores(gold.texts),
-        on.on_progress,
-    )
-
-
-def evaluate_regions(on: EvaluationData, systems: Sequence[System]) -> Evaluation:
-    """Region–phrase retrieval: each gold region asks for its phrases."""
-    gold = regions_of(on.photos)
-    return _evaluate_matrices(
-        "regions",
-        systems,
-        lambda matrix: region_retrieval(
-            matrix, gold.positives, phrases=gold.phrases, photo_of_region=gold.photo_of_region
-        ),
-        lambda pipeline: pipeline.region_scores(on.features(pipeline), gold, on.on_progress),
-        on.on_progress,
-    )
-
-
-def _evaluate_matrices(
-    task: Task,
-    systems: Sequence[System],
-    score: Callable[[Scores], RetrievalResult],
-    score_model: Callable[[Pipeline], Scores] | None,
-    on_progress: OnProgress,
-    *,
-    out: Name | None = None,
-) -> Evaluation:
-    results = []
-    for system in systems:
-        if system.is_model and score_model:
-            matrix = score_model(system.load(task))
-            if out is not None and system is systems[0]:
-                matrix = _save_matrix(matrix, Path(out))
-        else:
-            matrix = open_scores(Path(system.path))
-        on_progress("ranking", 0, None)
-        results.append(score(matrix))
+def _compare_rankings(task: str, systems: Sequence[System], results: Sequence[RetrievalResult]) -> Evaluation:
     compared = compare_results(*results) if len(results) == 2 else {}
-    first = results[0]
-    return Evaluation(task, fspath(systems[0].path), first.as_json(), compared, first.rankings)
+    return Evaluation(task, fspath(systems[0].path), results[0].as_json(), compared, results[0].rankings)
 
 
 def _check_matrix_file(out: Name | None) -> None:
@@ -616,8 +618,8 @@ def _write_page(
 
 _EVALUATORS: Mapping[str, Callable[..., Evaluation]] = {
     "retrieval": evaluate_retrieval,
-    "sentences": evaluate_sentences,
-    "regions": evaluate_regions,
+    "sentences": partial(evaluate_ranking, "sentences"),
+    "regions": partial(evaluate_ranking, "regions"),
     "grounding": evaluate_grounding,
     "captions": evaluate_captions,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -10,34 +10,22 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from deixis.data.dataset import Dataset, Photos
-from deixis.errors import DatasetError, DeixisError
-from deixis.evaluation.captions import perplexity_scores
-from deixis.evaluation.intervals import Comparison, compare, values_of
-from deixis.evaluation.items import distinct_phrase, localization_items, regions_of, sentences_of
-from deixis.evaluation.phrase_localization import MentionGroup, RankedPredictions
-from deixis.evaluation.phrase_precision import average_precisions
-from deixis.evaluation.ranked_boxes import NEVER
-from deixis.evaluation.retrieval import Ranking, RetrievalResult, recall_at_k, region_retrieval, sentence_retrieval
-from deixis.models.base import Scorer
-from deixis.models.cca.combined import ENTITIES, PARTS_ALONE, TWO_BRANCH, Combined, WithParts, mentioned_phrases
-from deixis.models.consensus.consensus import Candidates, Similarity, best_first, cross_validated_order, oracle_scores
-from deixis.models.consensus.reranking import Neighbours, RerankConfig, neighbour_vectors
-from deixis.models.evaluation import EvaluationData, phrase_scores
-from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence
+from deixis.data.dataset import Dataset
+from deixis.errors import DeixisError
+from deixis.evaluation.intervals import Comparison, compare
+from deixis.models.evaluation import EvaluationData
 from deixis.models.training.data import validation_split
 from deixis.models.training.run_record import photo_hash
 from deixis.papers.datasets import count_batches, count_chains, count_pairs, describe_recurrent_layer, identify_dataset
-from deixis.papers.results import Captions, Likelihoods, ModelScores, RowResult, cross_halves, score_caption_texts
-from deixis.papers.tables import CaptionOptions, Claim, Recipe, Row, Table, Training, Weights, find_table
+from deixis.papers.results import ModelScores, RowResult, cross_halves
+from deixis.papers.scores import score_captions, score_combined, score_detection, score_grounding, score_task
+from deixis.papers.tables import Claim, Recipe, Row, Table, Training
 from deixis.papers.training import HALVES, MissingScoresError, TableModels
 from deixis.storage.progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
-    from deixis.arrays import FloatArray, Floats, IntArray
     from deixis.models.grounding import EmbeddingPipeline, RegionPipeline
     from deixis.models.m_rnn.captioning import CaptionPipeline
-    from deixis.models.pipeline import Pipeline
 
 Verdict = Literal["holds", "does not hold", "cannot tell"]
 
@@ -263,17 +251,13 @@ class TableRunner:
             found = score_grounding(pipeline, on)
         elif recipe.task == "detection":
             found = score_detection(cast("RegionPipeline", pipeline), on)
-        elif recipe.task == "sentences":
-            found = score_sentences(pipeline, on)
-        elif recipe.task == "regions":
-            found = score_regions(pipeline, on)
         elif recipe.parts:
             regions = models.pipeline(recipe.parts, seed)
             about = models.describe(recipe.parts, seed, regions) | about
             both = cast("EmbeddingPipeline", pipeline), cast("EmbeddingPipeline", regions)
             found = score_combined(*both, recipe.weights, on)
         else:
-            found = score_retrieval(pipeline, on)
+            found = score_task(recipe.task, pipeline, on)
         if found.second_half is None:  # the photos of the scores are those of the split
             found = replace(found, second_half=np.arange(found.photos) % 2 == 1)
         kept = models.kept_epoch(recipe.model, seed)
@@ -405,249 +389,3 @@ def _distinct_values(descriptions: Iterator[Mapping[str, str]]) -> dict[str, tup
         for name, value in description.items():
             found.setdefault(name, {})[value] = None
     return {name: tuple(values) for name, values in found.items()}
-
-
-# Scores of models on a split, for the rows of tables.
-
-_COMBINATIONS = {"entities": ENTITIES, "parts-alone": PARTS_ALONE, "two-branch": TWO_BRANCH}
-_PROPOSALS = {"entities": 19, "parts-alone": 19, "two-branch": 200}
-"""Number of proposals per photo. In Flickr30k Entities the whole photo is one more region."""
-
-_BATCH = 64
-
-
-def combined_scores(
-    photo_model: EmbeddingPipeline, region_model: EmbeddingPipeline, weights: Weights, on: EvaluationData
-) -> Floats:
-    """Score photos (rows) against sentences (columns) by the summed distances of two models.
-
-    The phrases of a sentence are those marked in the data.
-    """
-    visual = _photos_with_regions(photo_model, region_model, weights, on)
-    text = _sentences_with_phrases(photo_model, region_model, on.photos)
-    model = Combined(cast(Scorer, photo_model.model), cast(Scorer, region_model.model), _COMBINATIONS[weights])
-    rows, count = [], len(on.photos)
-    for begin in range(0, count, _BATCH):
-        end = min(begin + _BATCH, count)
-        rows.append(model.scores(visual.run(begin, end), text))
-        on.on_progress("comparing regions with phrases", end, count)
-    return np.concatenate(rows)
-
-
-def _photos_with_regions(
-    photo_model: EmbeddingPipeline, region_model: EmbeddingPipeline, weights: Weights, on: EvaluationData
-) -> WithParts:
-    features = on.features(region_model, regions=True)
-    photos_as_regions = features.vectors()
-    regions = []
-    for index, photo_id in enumerate(on.photos.ids):
-        vectors = features.proposal_vectors(photo_id)[: _PROPOSALS[weights]]
-        # The two-branch paper does not use the whole photo as a region; a photo without proposals has no other.
-        if weights != "two-branch" or not len(vectors):
-            vectors = np.concatenate([vectors, photos_as_regions[index][None]])
-        regions.append(region_model.model.prepare_visual(vectors))
-    counts = np.array([len(rows) for rows in regions], dtype=np.int64)
-    photos = photo_model.model.prepare_visual(on.features(photo_model).vectors())
-    return WithParts(photos, np.concatenate(regions), counts)
-
-
-def _sentences_with_phrases(
-    photo_model: EmbeddingPipeline, region_model: EmbeddingPipeline, photos: Photos
-) -> WithParts:
-    captions = [caption for photo in photos for caption in photo.sentences]
-    phrases = mentioned_phrases(captions)
-    return WithParts(
-        photo_model.encode_sentences([caption.text for caption in captions]),
-        region_model.encode_sentences(phrases.texts),
-        phrases.counts,
-        phrases.which,
-    )
-
-
-MAX_COMMON_PHRASES = 24
-"""Number of the most common phrases of the data itself that are scored in addition to those of the paper."""
-
-
-def score_retrieval(pipeline: Pipeline, on: EvaluationData) -> ModelScores:
-    gold = sentences_of(on.photos)
-    scores = pipeline.retrieval_scores(on.features(pipeline), gold.texts, on.on_progress)
-    return _scores_from_retrieval(recall_at_k(scores, gold.photo_of_sentence))
-
-
-def score_combined(
-    photo_model: EmbeddingPipeline, region_model: EmbeddingPipeline, weights: Weights, on: EvaluationData
-) -> ModelScores:
-    """Image–sentence retrieval by the distances of two models."""
-    return _scores_from_retrieval(
-        recall_at_k(combined_scores(photo_model, region_model, weights, on), sentences_of(on.photos).photo_of_sentence)
-    )
-
-
-def score_sentences(pipeline: Pipeline, on: EvaluationData) -> ModelScores:
-    gold = sentences_of(on.photos)
-    return _scores_from_retrieval(sentence_retrieval(pipeline.sentence_scores(gold.texts), gold.photo_of_sentence))
-
-
-def score_regions(pipeline: Pipeline, on: EvaluationData) -> ModelScores:
-    """Region–phrase retrieval: gold regions are the queries, phrases the results."""
-    gold = regions_of(on.photos)
-    scores = pipeline.region_scores(on.features(pipeline), gold, on.on_progress)
-    return _scores_from_retrieval(
-        region_retrieval(scores, gold.positives, phrases=gold.phrases, photo_of_region=gold.photo_of_region)
-    )
-
-
-def scores_from_captions(
-    captions: Captions, training: Iterable[str], perplexity: float, likelihoods: Likelihoods | None = None
-) -> ModelScores:
-    """Score generated captions, one per photo. Perplexity and likelihoods are those of the reference captions."""
-    found = score_caption_texts(captions, training)
-    scores = values_of(found.statistics, found.n) | {"perplexity": perplexity}
-    return ModelScores(scores, captions=captions, likelihoods=likelihoods or {})
-
-
-def _scores_from_retrieval(result: RetrievalResult) -> ModelScores:
-    return ModelScores(result.scores, result.rankings)
-
-
-def score_grounding(pipeline: Pipeline, on: EvaluationData) -> ModelScores:
-    """Phrase localization of all phrases, by type, and of common phrases; the gold is the union of a chain's boxes."""
-    items = localization_items(on.photos)
-    if not items:
-        raise DatasetError(f"{on.dataset.path}: no phrase of the split to score on has a box")
-    predictions = pipeline.predict_boxes(on.features(pipeline, regions=True), items, on.on_progress)
-    found = scores_from_predictions(RankedPredictions.from_predictions(predictions, items))
-    position = {photo: number for number, photo in enumerate(on.photos.ids)}
-    scored = [position[photo] for photo in dict.fromkeys(item.photo for item in items)]
-    return replace(found, second_half=np.array(scored) % 2 == 1)
-
-
-def score_detection(pipeline: RegionPipeline, on: EvaluationData) -> ModelScores:
-    """Phrase localization, with the average precision of Flickr30k Entities, section 3.2.
-
-    Each distinct phrase ranks the regions of all photos. The precision of a type, and the overall one, is the mean over
-    the distinct phrases that it mentions. The precision over the photos that mention a phrase has the ending `_within`.
-    """
-    found, items = score_grounding(pipeline, on), localization_items(on.photos)
-    regions, scores = phrase_scores(pipeline, on.features(pipeline, regions=True), items, on.on_progress)
-    precisions = average_precisions(scores, items, regions)
-    names = ("ap", "ap_nms")
-    within = {
-        f"{name}_within" if name.rpartition("_")[2] == "ap" or name.endswith("_ap_nms") else name: score
-        for name, score in found.scores.items()
-    }
-    groups: dict[str, set[str]] = {"overall": set(precisions)}
-    for item in items:
-        phrase = distinct_phrase(item.phrase)
-        for group in (*item.types, f"“{phrase}”"):
-            groups.setdefault(group, set()).add(phrase)
-    over_all = {
-        f"{group}_{name}": float(np.mean([precisions[phrase][name] for phrase in phrases]))
-        for group, phrases in groups.items()
-        if f"{group}_n" in found.scores
-        for name in names
-    }
-    return replace(found, scores={**within, **over_all})
-
-
-def scores_from_predictions(boxes: RankedPredictions) -> ModelScores:
-    """Score predicted boxes: all phrases, each type, and common phrases."""
-    every = MentionGroup(np.arange(len(boxes.items)), np.empty(0, dtype=np.intp))
-    published = [row.label for row in find_table("entities-5").rows if row.label in boxes.phrases]
-    phrases = {phrase: boxes.phrases[phrase] for phrase in published} | boxes.common_phrases(MAX_COMMON_PHRASES)
-    groups = {**boxes.types, **{f"“{phrase}”": group for phrase, group in phrases.items()}}
-    rankings = {name: _ranking(boxes, group) for name, group in {"": every, "overall": every, **groups}.items()}
-    unscored = ModelScores({}, rankings)
-    scores = values_of(unscored.statistics, boxes.photos)
-    return replace(unscored, scores=scores | _precisions(boxes, groups))
-
-
-def _ranking(boxes: RankedPredictions, group: MentionGroup) -> Ranking:
-    """Return the rank of the first correct box of each mention, from 1; inf if no box is correct."""
-    first = boxes.first[group.mentions]
-    ranks = np.where(first == NEVER, np.inf, first + 1.0)
-    return Ranking(ranks, boxes.box_counts[group.mentions], boxes.photo_of_item[group.mentions], boxes.photos)
-
-
-def _precisions(boxes: RankedPredictions, groups: Mapping[str, MentionGroup]) -> dict[str, float]:
-    """Return the average precision of each group; the overall one is the mean over types, as in Table 4."""
-    found = {name: values_of(boxes.precisions("ap", [group], "area"), boxes.photos) for name, group in groups.items()}
-    scores = {"overall_n": float(len(boxes.items))}
-    for name, group in groups.items():
-        scores[f"{name}_n"] = float(len(group.mentions))
-        scores |= {f"{name}_{score}": value for score, value in found[name].items()}
-    if boxes.types:
-        for score in ("ap", "ap_nms"):
-            scores[f"overall_{score}"] = float(np.mean([found[name][score] for name in boxes.types]))
-    return scores
-
-
-def score_captions(
-    pipeline: CaptionPipeline, on: EvaluationData, options: CaptionOptions, training: Photos
-) -> ModelScores:
-    """Score the captions that a model generates, and compute the perplexity of the captions of the data.
-
-    If captions are reranked by those of training photos, k and m of each half of the photos are tuned on the other
-    half. `training` are the photos that the model was trained on.
-    """
-    model, features, gold = pipeline.use_best_device().model, on.features(pipeline), sentences_of(on.photos)
-    photos = pipeline.model_inputs(features, on.on_progress)
-    on.on_progress("writing captions", 0, len(features.photos))
-    generated = model.generate(photos, _decoding(options, model.settings.max_length))
-    references = {photo.id: tuple(caption.text for caption in photo.sentences) for photo in on.photos}
-    chosen, notes = _choose_captions(pipeline, on, options, generated, list(references.values()), training)
-    captions = {photo: (text, references[photo]) for photo, text in zip(features.photos.ids, chosen, strict=True)}
-    owner = np.array(gold.photo_of_sentence)
-    log_probabilities = model.log_probabilities(photos, gold.texts, owner)
-    found = perplexity_scores(log_probabilities, unknown=model.unknown_words(gold.texts), photos=owner.tolist())
-    likelihoods = _likelihoods(features.photos.ids, log_probabilities, owner)
-    scores = scores_from_captions(captions, sentences_of(training).texts, found.perplexity, likelihoods)
-    vocabulary = {"words": f"{len(model.vocabulary):,} known, {found.oov or 0:.1f} % of those scored unknown"}
-    return replace(scores, about=vocabulary | notes)
-
-
-def _likelihoods(photos: Sequence[str], log_probabilities: Sequence[FloatArray], owner: IntArray) -> Likelihoods:
-    """Return the bits and the number of words of the captions of each photo."""
-    bits, words = np.zeros(len(photos)), np.zeros(len(photos), dtype=np.int64)
-    np.add.at(bits, owner, [-float(np.sum(each)) / np.log(2) for each in log_probabilities])
-    np.add.at(words, owner, [len(each) for each in log_probabilities])
-    return {photo: (float(b), int(w)) for photo, b, w in zip(photos, bits, words, strict=True)}
-
-
-def _decoding(options: CaptionOptions, max_length: int) -> Decoding:
-    if options.beam == 1:
-        return Decoding(method="greedy", max_length=max_length)
-    return Decoding(beam=options.beam, top=1 if options.rerank == "none" else options.beam, max_length=max_length)
-
-
-def _choose_captions(
-    pipeline: CaptionPipeline,
-    on: EvaluationData,
-    options: CaptionOptions,
-    generated: Sequence[Sequence[GeneratedSentence]],
-    references: Sequence[Sequence[str]],
-    training: Photos,
-) -> tuple[list[str], dict[str, str]]:
-    """Return the caption of each photo, and notes on how it was chosen."""
-    if options.rerank == "none":
-        return [captions[0].text for captions in generated], {}
-    sentences = [[each.words for each in captions] for captions in generated]
-    notes = {}
-    if options.rerank in ("bleu-oracle", "cider-oracle"):
-        scores = oracle_scores(sentences, references, "bleu" if options.rerank == "bleu-oracle" else "cider")
-        order = list(map(best_first, scores))
-    else:
-        similarity: Similarity = "bleu" if options.rerank == "bleu" else "cider"
-        photos = on.features(pipeline)
-        trained_on = pipeline.features(on.dataset, training, also=on.stores, on_progress=on.on_progress)
-        config = RerankConfig(options.feature, neighbour_distance=options.distance, bleu_form=options.bleu)
-        neighbours = Neighbours.from_features(trained_on, pipeline.encoder, config)
-        vectors = neighbour_vectors(pipeline.model, photos.vectors(), options.feature)
-        candidates = Candidates(vectors, sentences, references)
-        order, settings = cross_validated_order(neighbours.consensus(pipeline.model), candidates, similarity)
-        notes = {
-            f"k and m of {similarity}, each from the other half": ", ".join(
-                f"{each.neighbours} and {each.m}" for each in settings
-            )
-        }
-    return [captions[int(ranked[0])].text for captions, ranked in zip(generated, order, strict=True)], notes

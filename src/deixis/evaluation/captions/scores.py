@@ -241,21 +241,29 @@ class PerplexityScores:
         Perplexity over all words and end tokens.
     oov
         Percentage of unknown words, end tokens not counted; None if `unknown` was not passed.
-    per_sentence
-        The perplexity of each sentence.
-    words
-        Number of words and end tokens.
+    bits, lengths
+        Of each sentence, its negative log2 probability, and its number of words and end tokens.
     n
         Number of photos, the units of the bootstrap.
     """
 
     perplexity: float
     oov: float | None
-    per_sentence: FloatArray
-    words: int
+    bits: FloatArray
+    lengths: IntArray
     n: int
     statistics: dict[str, Statistic]
     protocol: str = "base 2 over all words, end signs counted, unknown words scored as the unknown word"
+
+    @property
+    def per_sentence(self) -> FloatArray:
+        """The perplexity of each sentence."""
+        return np.asarray(np.exp2(self.bits / self.lengths))
+
+    @property
+    def words(self) -> int:
+        """Number of words and end tokens."""
+        return int(self.lengths.sum())
 
     @cached_property
     def interval(self) -> dict[str, Interval]:
@@ -319,8 +327,8 @@ def perplexity_scores(
     return PerplexityScores(
         perplexity=values["perplexity"],
         oov=values.get("oov"),
-        per_sentence=np.exp2(bits / lengths),
-        words=int(lengths.sum()),
+        bits=bits,
+        lengths=lengths,
         n=n_units,
         statistics=statistics,
     )
