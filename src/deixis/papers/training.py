@@ -22,7 +22,7 @@ from deixis.storage.progress import OnProgress, no_progress
 if TYPE_CHECKING:
     from deixis.data.dataset import Dataset, Photos
     from deixis.models.pipeline import Pipeline
-    from deixis.models.training.checkpoints import EpochScores
+    from deixis.models.training.objective import DevScores
     from deixis.models.training.settings import Settings
 
 
@@ -220,7 +220,7 @@ class TableModels:
         return (f"epoch {epoch}",) if epoch else ()
 
 
-def select_epochs(run: Path, evaluations: Mapping[str, Sequence[EpochScores]], patience: int) -> dict[str, int]:
+def select_epochs(run: Path, evaluations: Mapping[str, Sequence[DevScores]], patience: int) -> dict[str, int]:
     """Save the model of the best epoch on each validation set into a folder of its name; remove the other epochs."""
     from deixis.models.pipeline import load
     from deixis.models.training.checkpoints import WEIGHTS, best_epoch, load_weights, read_checkpoint, with_prefix

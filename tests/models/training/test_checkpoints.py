@@ -12,7 +12,6 @@ from torch import nn
 
 from deixis.errors import DeixisError
 from deixis.models.training.checkpoints import (
-    EpochScores,
     Position,
     best_epoch,
     load_optimizer,
@@ -22,8 +21,9 @@ from deixis.models.training.checkpoints import (
     trained_weights,
     write_checkpoint,
 )
+from deixis.models.training.objective import DevScores
 
-POSITION = Position(7, 2, 3, {"dev": [EpochScores(4, 1, "r1", {"r1": 0.1, "mean": 1 / 3})]}, 1.25, 99)
+POSITION = Position(7, 2, 3, {"dev": [DevScores("r1", {"r1": 0.1, "mean": 1 / 3}, 4, 1)]}, 1.25, 99)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ POSITION = Position(7, 2, 3, {"dev": [EpochScores(4, 1, "r1", {"r1": 0.1, "mean"
     ids=["the best", "the first of equal ones", "not yet", "stops", "epochs after the stop are ignored"],
 )
 def test_the_best_epoch_before_an_early_stop(values: tuple[float, ...], patience: int, epoch: int, stops: bool) -> None:
-    epochs = [EpochScores(number, number, "r1", {"r1": value}) for number, value in enumerate(values, 1)]
+    epochs = [DevScores("r1", {"r1": value}, number, number) for number, value in enumerate(values, 1)]
     best, stopped = best_epoch(epochs, patience)
     assert (best and best.epoch, stopped) == (epoch, stops)
 

@@ -10,7 +10,7 @@ import pytest
 from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.records import Caption, Photo
 from deixis.errors import DeixisError
-from deixis.models.training.checkpoints import EpochScores
+from deixis.models.training.objective import DevScores
 from deixis.models.training.run_record import (
     DataDescription,
     Log,
@@ -125,7 +125,7 @@ ABOUT = RunDescription(
     {"encoder": "efficientnet-lite2"},
 )
 CARD = model_card(
-    ABOUT, TrainSettings(epochs=3), EpochScores(120, 2, "i2t_r1", {"i2t_r1": 24.4567, "odd": float("nan")}), 75.0
+    ABOUT, TrainSettings(epochs=3), DevScores("i2t_r1", {"i2t_r1": 24.4567, "odd": float("nan")}, 120, 2), 75.0
 )
 
 
@@ -148,16 +148,16 @@ def test_the_card_has_data_splits_settings_scores_licence_and_command() -> None:
 
 
 def test_the_card_of_a_closed_form_model_has_no_steps() -> None:
-    card = model_card(ABOUT, None, EpochScores(0, 0, "", {"i2t_r1": 24.4567}), 75.0)
+    card = model_card(ABOUT, None, DevScores("", {"i2t_r1": 24.4567}), 75.0)
     assert "| i2t_r1 | 24.46 |" in card
     assert "; in 1 min 15 s." in card
     for words in ("Settings of training", "chosen", "steps", "epoch 0"):
         assert words not in card, words
-    assert "Not measured on dev.\n" in model_card(ABOUT, None, EpochScores(0, 0, "", {}), 75.0)
+    assert "Not measured on dev.\n" in model_card(ABOUT, None, DevScores("", {}), 75.0)
 
 
 def test_special_characters_do_not_break_a_table() -> None:
     hostile = RunDescription("a", {"x": "1 | 2\n\n# not a heading"}, ABOUT.data)
-    card = model_card(hostile, TrainSettings(), EpochScores(1, 1, "", {}), 0.0)
+    card = model_card(hostile, TrainSettings(), DevScores("", {}, 1, 1), 0.0)
     assert "| x | 1 \\| 2 # not a heading |" in card
     assert "\n# not" not in card

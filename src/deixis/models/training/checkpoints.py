@@ -20,6 +20,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from deixis.errors import DeixisError
+from deixis.models.training.objective import DevScores
 from deixis.storage.artifacts import damaged
 from deixis.storage.atomic import new_file
 from deixis.storage.checksums import crc32_of
@@ -29,21 +30,7 @@ VERSION = 3
 WEIGHTS, AVERAGE, OPTIMIZER = "weights/", "average/", "optimizer/"
 
 
-@dataclass(frozen=True)
-class EpochScores:
-    """Scores of an epoch on a validation set."""
-
-    step: int
-    epoch: int  # counted from 1
-    monitor: str  # the score that chooses the best epoch; empty without a validation set
-    scores: Mapping[str, float]
-
-    @property
-    def value(self) -> float:
-        return self.scores.get(self.monitor, float("-inf"))
-
-
-def best_epoch(evaluations: Sequence[EpochScores], patience: int = 0) -> tuple[EpochScores | None, bool]:
+def best_epoch(evaluations: Sequence[DevScores], patience: int = 0) -> tuple[DevScores | None, bool]:
     """Return the best of the epochs, and whether early stopping ends training after them.
 
     Epochs after the early stop are ignored: `patience` evaluations without improvement; 0 never stops.
@@ -63,7 +50,7 @@ class Position:
     step: int = 0
     epoch: int = 0  # counted from 0
     batches: int = 0  # of this epoch, already used
-    evaluations: Mapping[str, Sequence[EpochScores]] = field(default_factory=dict)  # by the name of the validation set
+    evaluations: Mapping[str, Sequence[DevScores]] = field(default_factory=dict)  # by the name of the validation set
     seconds: float = 0.0
     log_bytes: int = 0  # what an interrupted run wrote later is removed
 
@@ -93,7 +80,7 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], Position]:
             raise ValueError("the checksum does not match")
         position = dict(facts["position"])
         evaluations = {
-            name: [EpochScores(**scores) for scores in epochs] for name, epochs in position.pop("evaluations").items()
+            name: [DevScores(**scores) for scores in epochs] for name, epochs in position.pop("evaluations").items()
         }
         return tensors, Position(**position, evaluations=evaluations)
 

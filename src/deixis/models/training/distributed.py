@@ -115,47 +115,26 @@ def gather_with_gradient(own: Tensor, total: int) -> Tensor:
     """
     if process_count() == 1:
         return own
-    gathered: Tensor = _Gather.apply(own, total)  # type: ignore[no-untyped-call]
+    gathered: Tensor = _Gather.apply(own, own_share(total), total)  # type: ignore[no-untyped-call]
     return gathered
 
 
 class _Gather(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, own: Tensor, total: int) -> Tensor:
-        ctx.share = own_share(total)
+    def forward(ctx: Any, own: Tensor, share: slice, total: int) -> Tensor:
+        ctx.share = share
         # Adding zeros changes no number, and shares need not be equally long.
         everything = own.new_zeros(total, *own.shape[1:])
-        everything[ctx.share] = own
+        everything[share] = own
         dist.all_reduce(everything)
         return everything
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         # Every process has a loss of its own in which these rows take part.
         total = gradients[0].contiguous().clone()
         dist.all_reduce(total)
-        return total[ctx.share], None
-
-
-class _Sum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, own: Tensor) -> Tensor:
-        total = own.clone()
-        dist.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        total = gradients[0].contiguous().clone()
-        dist.all_reduce(total)
-        return total
-
-
-def sum_with_gradient(own: Tensor) -> Tensor:
-    if process_count() == 1:
-        return own
-    total: Tensor = _Sum.apply(own)  # type: ignore[no-untyped-call]
-    return total
+        return total[ctx.share], None, None
 
 
 def average_gradients(network: nn.Module) -> None:
@@ -172,16 +151,13 @@ def average_gradients(network: nn.Module) -> None:
     dist.all_reduce(taking_part)
     used = [weight for weight, count in zip(weights, taking_part.tolist(), strict=True) if count]
     gradients = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in used]
-    flat = torch.cat([gradient.flatten().to(at_least_float32(gradient.dtype)) for gradient in gradients])
+    flat = torch.cat(
+        [gradient.flatten().to(torch.promote_types(gradient.dtype, torch.float32)) for gradient in gradients]
+    )
     dist.all_reduce(flat)
     flat /= process_count()
     for weight, gradient in zip(used, torch.split(flat, [weight.numel() for weight in used]), strict=True):
         weight.grad = gradient.view_as(weight).to(weight.dtype, copy=True)
-
-
-def at_least_float32(dtype: torch.dtype) -> torch.dtype:
-    """Return the type in which numbers are summed."""
-    return torch.promote_types(dtype, torch.float32)
 
 
 def broadcast_weights(network: nn.Module) -> None:
@@ -223,36 +199,13 @@ class SharedBatchNorm(_BatchNorm):
         if process_count() == 1 or not self.training:
             normalized: Tensor = super().forward(input)
             return normalized
-        self._check_input_dim(input)
-        across = [0, *range(2, input.dim())]
-        rows = input.to(at_least_float32(input.dtype))
-        count = rows.new_tensor([rows.numel() / rows.shape[1]])
-        summed = sum_with_gradient(torch.cat([rows.sum(across), count]))
-        count = summed[-1].detach()
-        if count <= 1:
-            raise ValueError("batch norm needs more than one value for each channel in training")
-        mean = summed[:-1] / count
-        shape = [1, -1] + [1] * (input.dim() - 2)
-        centred = rows - mean.view(shape)
-        # Squared only once centred: the difference of two large sums would lose digits.
-        variance = sum_with_gradient(centred.square().sum(across)) / count
-        self._update_statistics(mean.detach(), variance.detach() * count / (count - 1))
-        normal = centred * torch.rsqrt(variance + self.eps).view(shape)
-        if self.weight is not None:
-            normal = normal * self.weight.view(shape)
-        if self.bias is not None:
-            normal = normal + self.bias.view(shape)
-        return normal.to(input.dtype)
-
-    @torch.no_grad()
-    def _update_statistics(self, mean: Tensor, variance: Tensor) -> None:
-        if not self.track_running_stats or self.running_mean is None or self.running_var is None:
-            return
-        assert self.num_batches_tracked is not None  # noqa: S101 - it is there whenever the others are
-        self.num_batches_tracked += 1
-        share = 1 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
-        self.running_mean.lerp_(mean.to(self.running_mean.dtype), share)
-        self.running_var.lerp_(variance.to(self.running_var.dtype), share)
+        counts = torch.zeros(process_count(), dtype=torch.int64, device=input.device)
+        counts[process_number()] = len(input)
+        dist.all_reduce(counts)
+        ends = counts.cumsum(0).tolist()
+        share = slice(ends[process_number()] - len(input), ends[process_number()])
+        rows: Tensor = super().forward(_Gather.apply(input, share, ends[-1]))  # type: ignore[no-untyped-call]
+        return rows[share]
 
 
 def share_batch_norm(module: nn.Module) -> nn.Module:

@@ -105,10 +105,12 @@ class Stage:
 
 @dataclass(frozen=True)
 class DevScores:
-    """Scores on the validation split."""
+    """Scores on a validation set; the trainer adds when they were measured."""
 
-    monitor: str  # chooses the best epoch, higher is better; empty where nothing is chosen
+    monitor: str  # the score that chooses the best epoch, higher is better; empty where nothing is chosen
     scores: Mapping[str, float]
+    step: int = 0
+    epoch: int = 0  # counted from 1
 
     @property
     def value(self) -> float:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deixis.errors import DeixisError
-from deixis.models.training.checkpoints import EpochScores
+from deixis.models.training.objective import DevScores
 from deixis.models.training.settings import TrainSettings, settings_to_json
 from deixis.storage.artifacts import damaged
 from deixis.storage.atomic import explain_os_errors, new_file
@@ -192,7 +192,7 @@ def format_duration(seconds: float) -> str:
     return f"{seconds // 3600} h {seconds % 3600 // 60} min"
 
 
-def model_card(about: RunDescription, settings: TrainSettings | None, best: EpochScores, seconds: float) -> str:
+def model_card(about: RunDescription, settings: TrainSettings | None, best: DevScores, seconds: float) -> str:
     """Return the card of a model in Markdown.
 
     `settings` is None for a model with a closed form.
@@ -217,7 +217,7 @@ def _data_rows(about: RunDescription) -> dict[str, Any]:
     return {"data set": about.data.name, "hash": about.data.hash, **hashes, **about.features}
 
 
-def _scores(best: EpochScores) -> str:
+def _scores(best: DevScores) -> str:
     if not best.scores:
         which = ": these are the weights of the last epoch" if best.step else ""
         return f"## Scores\n\nNot measured on dev{which}."
@@ -227,7 +227,7 @@ def _scores(best: EpochScores) -> str:
     return f"{table}\n\nThe weights were chosen by the best `{best.monitor}`, so these scores are slightly optimistic."
 
 
-def _again(about: RunDescription, best: EpochScores, seconds: float) -> str:
+def _again(about: RunDescription, best: DevScores, seconds: float) -> str:
     made_with = ", ".join(f"{name} {number}" for name, number in versions().items())
     command = f"\n\n```\n{about.command}\n```" if about.command else ""
     steps = f"{best.step:,} steps, to epoch {best.epoch:,}, after" if best.step else "in"

@@ -25,7 +25,6 @@ from deixis.models.photo_features import PhotoFeatures
 from deixis.models.pipeline import new_model
 from deixis.models.provenance import EncoderInfo, Provenance, TrainOn
 from deixis.models.registry import ModelSpec, get_spec
-from deixis.models.training.checkpoints import EpochScores
 from deixis.models.training.data import (
     DataSettings,
     FeatureSource,
@@ -185,7 +184,7 @@ class Run:
         data: TrainingData,
         path: Path,
         validation: Mapping[str, Validation],
-        best: EpochScores,
+        best: DevScores,
         outcome: Outcome | None = None,
     ) -> TrainResult:
         dev = None
@@ -278,10 +277,9 @@ def _fit_closed_form(run: Run) -> TrainResult:
         data = run.spec.prepare_data(run)
         validation = run.prepare_validation(data)
         model = run.spec.build(run, data)
-        about, best = run.about(data), EpochScores(0, 0, "", {})
+        about, best = run.about(data), DevScores("", {})
         for name, each in islice(validation.items(), 1):
-            found = each.score(model)
-            best = EpochScores(0, 0, found.monitor, dict(found.scores))
+            best = each.score(model)
             scored = f"{len(each.features.photos):,} photos; {len(each.features.left_out):,} left out"
             about = replace(about, features={**about.features, f"scored on {name}": scored})
         model.write(unfinished, model_card(about, None, best, time.monotonic() - started))

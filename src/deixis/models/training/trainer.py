@@ -22,7 +22,6 @@ from deixis.models.training.checkpoints import (
     AVERAGE,
     OPTIMIZER,
     WEIGHTS,
-    EpochScores,
     Position,
     add_prefix,
     best_epoch,
@@ -281,8 +280,8 @@ class Outcome:
     """How a run ended."""
 
     model: Path  # directory of the best model and its card
-    best: EpochScores
-    evaluations: Mapping[str, Sequence[EpochScores]]  # by validation set; with all scores only in the first process
+    best: DevScores
+    evaluations: Mapping[str, Sequence[DevScores]]  # by validation set; with all scores only in the first process
     steps: int
     stopped_early: bool
     seconds: float  # including interrupted runs that were resumed
@@ -442,7 +441,7 @@ class Trainer(Generic[Batch]):
                 }
             )
 
-    def _best(self, name: str) -> tuple[EpochScores | None, bool]:
+    def _best(self, name: str) -> tuple[DevScores | None, bool]:
         """Return the best epoch on a validation set, and whether training would stop for it."""
         return best_epoch(self._position.evaluations.get(name, ()), self.settings.patience)
 
@@ -457,7 +456,7 @@ class Trainer(Generic[Batch]):
             for name, evaluate in self.evaluate.items():
                 found = self._measure(evaluate)
                 scores = {each: float(score) for each, score in found.scores.items()}
-                new = EpochScores(self._position.step, self._position.epoch + 1, found.monitor, scores)
+                new = DevScores(found.monitor, scores, self._position.step, self._position.epoch + 1)
                 if eligible:
                     before = self._position.evaluations
                     evaluations = {**before, name: [*before.get(name, ()), new]}
@@ -489,7 +488,7 @@ class Trainer(Generic[Batch]):
             raise DeixisError(f"{self.out}: {found.monitor} on dev is {value}, so it cannot choose the best epoch")
         return found if process_number() == 0 else DevScores("monitor", {"monitor": value})
 
-    def _log_scores(self, name: str, found: EpochScores, best: bool) -> None:
+    def _log_scores(self, name: str, found: DevScores, best: bool) -> None:
         self._log.append(
             {
                 "step": found.step,
@@ -506,7 +505,7 @@ class Trainer(Generic[Batch]):
         """Use the moving average of the weights, if there is one."""
         return self._stepper.average.applied(self.network) if self._stepper.average else nullcontext()
 
-    def _save_best(self, best: EpochScores) -> None:
+    def _save_best(self, best: DevScores) -> None:
         """Save the best weights and the model. If the process is killed in between, `_finish` saves the model."""
         if process_number() == 0:
             self._save_weights(self.out / BEST)
@@ -517,7 +516,7 @@ class Trainer(Generic[Batch]):
             path.parent.mkdir(exist_ok=True)
             write_checkpoint(path, add_prefix(WEIGHTS, self.network.state_dict()), self._position)
 
-    def _save_model(self, best: EpochScores) -> None:
+    def _save_model(self, best: DevScores) -> None:
         card, path = model_card(self.about, self.settings, best, self._pace.seconds), self.out / MODEL
         with new_directory(path, replace=True) as folder, explain_safetensors_errors(path):
             self.keep(folder)
