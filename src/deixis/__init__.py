@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from deixis import evaluation as evaluation
     from deixis.data.dataset import Dataset as Dataset
     from deixis.errors import DeixisError as DeixisError
+    from deixis.models.describer.description import describe as describe
     from deixis.models.evaluation import evaluate as evaluate
+    from deixis.models.grounding import ground as ground
     from deixis.models.installed import shipped_models
     from deixis.models.photo_score import photo_score as photo_score
     from deixis.models.photo_score import ref_photo_score as ref_photo_score
     from deixis.models.pipeline import caption as caption
-    from deixis.models.pipeline import describe as describe
-    from deixis.models.pipeline import ground as ground
     from deixis.models.pipeline import load as load
     from deixis.models.training.runner import train as train
     from deixis.search.collection import index_photos as index_photos
@@ -48,9 +48,11 @@ __all__, __getattr__, _ = lazy_exports(
         "": "data evaluation models",
         "data.dataset": "Dataset",
         "errors": "DeixisError",
+        "models.describer.description": "describe",
         "models.evaluation": "evaluate",
+        "models.grounding": "ground",
         "models.photo_score": "photo_score ref_photo_score",
-        "models.pipeline": "caption describe ground load",
+        "models.pipeline": "caption load",
         "models.training.runner": "train",
         "search.collection": "index_photos open_index",
     },

@@ -18,10 +18,10 @@ from deixis.arrays import Floats, logistic, softmax
 from deixis.errors import DeixisError
 from deixis.language.features.base import Text, transform_in_chunks
 from deixis.language.sentence import Phrase, Sentence, parents
-from deixis.models.arguments import PhotoLike, check_list, check_text, check_vectors, open_image, type_name
+from deixis.models.arguments import PhotoLike, check_list, check_path, check_text, check_vectors, open_image, type_name
 from deixis.models.box_sets import BoxSet
 from deixis.models.hubness import HubnessCorrection
-from deixis.models.pipeline import Pipeline, load
+from deixis.models.pipeline import Pipeline, load, load_once
 from deixis.models.region_inputs import RegionInputs, append_locations, append_whole_location
 from deixis.storage.artifacts import HUBNESS, Artifact
 from deixis.storage.progress import OnProgress, no_progress
@@ -504,6 +504,37 @@ def load_grounding_model(model: str | PathLike[str] = DEFAULT) -> RegionPipeline
     pipeline = load(model)
     pipeline.require("ground")
     return cast(RegionPipeline, pipeline)
+
+
+def ground(photo: PhotoLike, sentence: str, *, nested: bool = False, model: str | PathLike[str] = DEFAULT) -> Grounding:
+    """Find a box for each noun phrase of an English sentence.
+
+    Parameters
+    ----------
+    photo
+        A path, or a Pillow image.
+    sentence
+        An English sentence.
+    nested
+        Also ground longer noun phrases and the phrases inside them: "a man in a red hat", "a man", "a red hat".
+    model
+        A name that ``deixis models`` lists, or the directory of a model that was trained on phrases.
+
+    Returns
+    -------
+    Grounding
+        The phrases of the sentence with their boxes.
+
+    Examples
+    --------
+    >>> import deixis
+    >>> from deixis.data.samples import SAMPLES
+    >>> found = deixis.ground(SAMPLES / "images" / "bee.jpg", "A bee on a flower.")
+    >>> [phrase.text for phrase in found.phrases]
+    ['A bee', 'a flower']
+    """
+    check_text(sentence, "sentence")  # before a model is opened, which takes a while
+    return load_once(check_path(model, "model")).ground(photo, sentence, nested=nested)
 
 
 class PhotoModel(Protocol):

@@ -512,42 +512,9 @@ def load(model: str | PathLike[str], *, device: str | None = None) -> Pipeline:
 
 
 @lru_cache(maxsize=4)
-def _opened(model: str) -> Pipeline:
-    """Opened once for many calls of `ground`, `caption` and `describe`."""
+def load_once(model: str) -> Pipeline:
+    """Open a model once for many calls of `deixis.ground`, `deixis.caption` and `deixis.describe`."""
     return load(model)
-
-
-def ground(
-    photo: PhotoLike, sentence: str, *, nested: bool = False, model: str | PathLike[str] = "grounder"
-) -> Grounding:
-    """Find a box for each noun phrase of an English sentence.
-
-    Parameters
-    ----------
-    photo
-        A path, or a Pillow image.
-    sentence
-        An English sentence.
-    nested
-        Also ground longer noun phrases and the phrases inside them: "a man in a red hat", "a man", "a red hat".
-    model
-        A name that ``deixis models`` lists, or the directory of a model that was trained on phrases.
-
-    Returns
-    -------
-    Grounding
-        The phrases of the sentence with their boxes.
-
-    Examples
-    --------
-    >>> import deixis
-    >>> from deixis.data.samples import SAMPLES
-    >>> found = deixis.ground(SAMPLES / "images" / "bee.jpg", "A bee on a flower.")
-    >>> [phrase.text for phrase in found.phrases]
-    ['A bee', 'a flower']
-    """
-    check_text(sentence, "sentence")  # before a model is opened, which takes a while
-    return _opened(check_path(model, "model")).ground(photo, sentence, nested=nested)
 
 
 def caption(
@@ -587,69 +554,7 @@ def caption(
     >>> deixis.caption("dogs.jpg", beam=10).text  # doctest: +SKIP
     'two dogs run through the snow'
     """
-    return _opened(check_path(model, "model")).caption(photo, beam=beam, top=top, start=start, rerank=rerank)
-
-
-def describe(
-    photo: PhotoLike,
-    region: Sequence[float] | None = None,
-    *,
-    top: int = 5,
-    regions: int = 10,
-    long: bool = False,
-    model: str | PathLike[str] = "describer",
-    bank: str | PathLike[str] | None = None,
-) -> list[RegionDescription]:
-    """Describe a region of a photo, or the most salient ones, with several different phrases each.
-
-    Parameters
-    ----------
-    photo
-        A path, or a Pillow image.
-    region
-        ``x1, y1, x2, y2`` in pixels of the photo, upright; by default the most salient regions.
-    top
-        Maximum number of phrases per region.
-    regions
-        Maximum number of regions, if `region` is not given.
-    long
-        Use long phrases, such as "a man in a red hat", instead of short ones.
-    model
-        A name that ``deixis models`` lists, or the directory of a model.
-    bank
-        A file with other phrases, one per line.
-
-    Returns
-    -------
-    list of RegionDescription
-        The regions with their phrases, the best first.
-
-    Examples
-    --------
-    >>> import deixis
-    >>> from deixis.data.samples import SAMPLES
-    >>> found = deixis.describe(SAMPLES / "images" / "dogs.jpg", (0, 0, 200, 200), top=3)
-    >>> len(found), len(found[0].phrases)
-    (1, 3)
-    """
-    pipeline = _opened(check_path(model, "model"))
-    pipeline.require("describe")
-    if long and bank is not None:
-        raise DeixisError("give one of long and bank")
-    describer = pipeline.describer if bank is None else _with_phrases(pipeline, check_path(bank, "bank"))
-    if long:
-        describer = _with_long_phrases(pipeline)
-    return describer.describe(photo, region, top=top, regions=regions)
-
-
-@lru_cache(maxsize=2)
-def _with_phrases(pipeline: Pipeline, bank: str) -> Describer:
-    return pipeline.describer.with_phrases(bank)
-
-
-@lru_cache(maxsize=2)
-def _with_long_phrases(pipeline: Pipeline) -> Describer:
-    return pipeline.describer.with_long_phrases()
+    return load_once(check_path(model, "model")).caption(photo, beam=beam, top=top, start=start, rerank=rerank)
 
 
 @contextmanager

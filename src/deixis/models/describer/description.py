@@ -21,9 +21,10 @@ from deixis import geometry
 from deixis.arrays import Floats, logistic, to_unit_length
 from deixis.errors import DeixisError
 from deixis.geometry import Boxes
-from deixis.models.arguments import PhotoLike, check_count, open_image
+from deixis.models.arguments import PhotoLike, check_count, check_path, open_image
 from deixis.models.describer.phrase_bank import PhraseBank, content_words
 from deixis.models.installed import SHIPPED
+from deixis.models.pipeline import Pipeline, load_once
 from deixis.models.region_inputs import RegionInputs
 from deixis.storage.artifacts import Artifact, damaged, read_artifact
 from deixis.vision.feature_map import FeatureMap
@@ -231,6 +232,68 @@ class Describer:
     @cached_property
     def _content_words(self) -> list[set[str]]:
         return [content_words(text) for text in self.bank.phrases]
+
+
+def describe(
+    photo: PhotoLike,
+    region: Sequence[float] | None = None,
+    *,
+    top: int = 5,
+    regions: int = 10,
+    long: bool = False,
+    model: str | PathLike[str] = DESCRIBER,
+    bank: str | PathLike[str] | None = None,
+) -> list[RegionDescription]:
+    """Describe a region of a photo, or the most salient ones, with several different phrases each.
+
+    Parameters
+    ----------
+    photo
+        A path, or a Pillow image.
+    region
+        ``x1, y1, x2, y2`` in pixels of the photo, upright; by default the most salient regions.
+    top
+        Maximum number of phrases per region.
+    regions
+        Maximum number of regions, if `region` is not given.
+    long
+        Use long phrases, such as "a man in a red hat", instead of short ones.
+    model
+        A name that ``deixis models`` lists, or the directory of a model.
+    bank
+        A file with other phrases, one per line.
+
+    Returns
+    -------
+    list of RegionDescription
+        The regions with their phrases, the best first.
+
+    Examples
+    --------
+    >>> import deixis
+    >>> from deixis.data.samples import SAMPLES
+    >>> found = deixis.describe(SAMPLES / "images" / "dogs.jpg", (0, 0, 200, 200), top=3)
+    >>> len(found), len(found[0].phrases)
+    (1, 3)
+    """
+    pipeline = load_once(check_path(model, "model"))
+    pipeline.require("describe")
+    if long and bank is not None:
+        raise DeixisError("give one of long and bank")
+    found = _long_describer(pipeline) if long else pipeline.describer
+    if bank is not None:
+        found = _describer_with(pipeline, check_path(bank, "bank"))
+    return found.describe(photo, region, top=top, regions=regions)
+
+
+@lru_cache(maxsize=2)
+def _describer_with(pipeline: Pipeline, bank: str) -> Describer:
+    return pipeline.describer.with_phrases(bank)
+
+
+@lru_cache(maxsize=2)
+def _long_describer(pipeline: Pipeline) -> Describer:
+    return pipeline.describer.with_long_phrases()
 
 
 def description_from_artifact(artifact: Artifact) -> tuple[PhraseBank, DescriptionSettings]:
