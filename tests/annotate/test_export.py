@@ -38,7 +38,7 @@ from deixis.data.dataset import Dataset
 from deixis.data.imports import CaptionFile, import_dataset
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
-from deixis.pictures.annotations import draw_annotations
+from deixis.pictures.grounded import draw_annotations
 from tests.annotate.conftest import MakeProject
 from tests.annotate.fakes import BOX, EventLog, answer, gold, people, photo, snapshot
 from tests.annotate.test_chains import DOGS, HIM, ONE_MAN, SURE, log_with, proposed_boxes

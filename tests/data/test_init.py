@@ -13,4 +13,4 @@ def test_every_public_name_can_be_imported() -> None:
 
 
 def test_records_do_not_import_pyarrow() -> None:
-    assert "pyarrow" not in modules_after("-c", "import deixis.data; deixis.data.Caption")
+    assert "pyarrow" not in modules_after("import deixis.data; deixis.data.Caption")

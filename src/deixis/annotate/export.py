@@ -359,8 +359,7 @@ def _write_guidelines(project: Project, path: Path) -> None:
 def _draw_photos(project: Project, exported: Iterable[Photo], folder: Path) -> Iterator[Photo]:
     """Draw each photo with its phrases and boxes."""
     from deixis.data.images import open_photo
-    from deixis.pictures.annotations import draw_annotations
-    from deixis.pictures.grounded import save_picture
+    from deixis.pictures.grounded import draw_annotations, save_picture
 
     folder.mkdir()
     for number, photo in enumerate(exported, start=1):

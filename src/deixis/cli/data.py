@@ -394,8 +394,7 @@ def show(
     """Draw a photo with its captions, phrases and gold boxes."""
     from deixis.data.dataset import Dataset
     from deixis.data.images import open_photo
-    from deixis.pictures.annotations import draw_annotations
-    from deixis.pictures.grounded import check_picture_name, save_picture
+    from deixis.pictures.grounded import check_picture_name, draw_annotations, save_picture
 
     dataset = Dataset(data, images=images)
     found = dataset.find_photo(photo)

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deixis.arrays import IntArray, expand_runs
-from deixis.data.readers.names import NameIndex, photo_stem
+from deixis.data.names import NameIndex, photo_stem
 from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
 from deixis.data.tables import (
     Manifest,

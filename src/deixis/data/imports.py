@@ -12,10 +12,10 @@ from pathlib import Path
 
 from deixis.data.dataset import UNKNOWN_LICENCE, make_dataset
 from deixis.data.images import PhotoFile, find_photos, inspect_photo
+from deixis.data.names import NameIndex, Source, parse_name_list, photo_stem
 from deixis.data.readers import read_captions
 from deixis.data.readers.content import read_text
 from deixis.data.readers.entities import read_entities
-from deixis.data.readers.names import NameIndex, Source, parse_name_list, photo_stem
 from deixis.data.records import AnnotationSource, Photo
 from deixis.errors import DatasetError, PhotoError
 from deixis.storage.atomic import explain_os_errors

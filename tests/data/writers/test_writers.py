@@ -15,7 +15,6 @@ from deixis.data.records import Box, Caption, Chain, Mention, Photo
 from deixis.data.writers import FORMATS, write_as
 from deixis.errors import DeixisError
 from tests.data.strategies import photo_lists
-from tests.test_architecture import modules_after
 
 OURS = sorted(FORMATS.keys() - {"entities"})
 
@@ -27,12 +26,6 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_an_unknown_format_is_refused_with_the_names_of_the_known_ones(folder: Path) -> None:
     with pytest.raises(DeixisError, match="'yolo'.*" + ", ".join(FORMATS)):
         write_as([], "yolo", folder)
-
-
-def test_no_format_is_imported_before_it_is_chosen() -> None:
-    assert not any(
-        name.startswith("deixis.data.writers.") for name in modules_after("-c", "import deixis.data.writers")
-    )
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
+from deixis.data.names import Source, quote_text
 from deixis.data.readers import (
     coco,
     flickr,
@@ -22,11 +23,9 @@ from deixis.data.readers import (
     odvg,
     parquet,
     regions,
-    results,
     table,
 )
 from deixis.data.readers.content import Content
-from deixis.data.readers.names import Source, quote_text
 from deixis.errors import DatasetError
 
 __all__ = ["Source", "read_captions"]
@@ -35,7 +34,6 @@ __all__ = ["Source", "read_captions"]
 class Format(Protocol):
     """Interface of a reader module."""
 
-    KIND: str  # name in the manifest
     FORM: str  # name in messages
 
     def recognizes(self, content: Content) -> bool:
@@ -57,7 +55,6 @@ FORMATS: tuple[Format, ...] = (
     label_studio,
     odvg,
     jsonl,
-    results,
     table,
 )
 """All readers, in the order in which they are tried. The first that recognizes the content reads it."""

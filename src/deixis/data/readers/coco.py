@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from deixis.data.names import PhotoIds, Source
 from deixis.data.readers.content import Content
-from deixis.data.readers.names import PhotoIds, Source
 from deixis.data.readers.values import Value, xywh_to_corners
 from deixis.data.records import AnnotationSource, Box, Caption, Photo
 from deixis.errors import DatasetError

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from deixis.data.entities import parse_annotation, parse_sentence
+from deixis.data.names import Source
 from deixis.data.readers.content import decode, read_text
-from deixis.data.readers.names import Source
 from deixis.data.records import Caption, Chain, Photo
 from deixis.errors import DatasetError
 from deixis.storage.archives import Tree, open_tree

@@ -19,8 +19,8 @@ from pathlib import Path
 from xml.etree.ElementTree import Element  # for types only
 
 from deixis.data.entities import parse_xml
+from deixis.data.names import PhotoIds, Source
 from deixis.data.readers.content import Content
-from deixis.data.readers.names import PhotoIds, Source
 from deixis.data.records import AnnotationSource, Caption, Photo
 from deixis.errors import DatasetError
 from deixis.storage.archives import open_tree

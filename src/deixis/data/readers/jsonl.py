@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 
+from deixis.data.names import CaptionCollector, Source, check_split_name, quote_text
 from deixis.data.readers.content import Content
-from deixis.data.readers.names import CaptionCollector, Source, check_split_name, quote_text
 from deixis.data.readers.values import Value, parse_line
 from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
 from deixis.storage.files import is_file_name, is_relative_path

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from deixis.data.names import PhotoIds, Source, check_split_name
 from deixis.data.readers.content import Content
-from deixis.data.readers.names import PhotoIds, Source, check_split_name
 from deixis.data.readers.values import Value
 from deixis.data.records import AnnotationSource, Caption, Photo
 

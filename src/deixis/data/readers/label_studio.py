@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
+from deixis.data.names import PhotoIds, Source, check_split_name
 from deixis.data.readers.content import Content
 from deixis.data.readers.grounded import XYXY, GroundedPhoto, GroundedPhrase
-from deixis.data.readers.names import PhotoIds, Source, check_split_name
 from deixis.data.readers.values import Value
 from deixis.data.records import ENTITY_TYPES, AnnotationSource, Photo
 from deixis.storage.files import is_file_name

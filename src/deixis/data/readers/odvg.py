@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from deixis.data.names import PhotoIds, Source
 from deixis.data.readers.content import Content
 from deixis.data.readers.grounded import XYXY, GroundedPhoto, GroundedPhrase
-from deixis.data.readers.names import PhotoIds, Source
 from deixis.data.readers.values import Value, parse_line
 from deixis.data.records import AnnotationSource, Photo
 

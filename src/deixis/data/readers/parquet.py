@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deixis.data.names import Source
 from deixis.data.readers.content import Content
 from deixis.data.readers.jsonl import read_full_photo
-from deixis.data.readers.names import Source
 from deixis.data.readers.values import Value
 from deixis.data.records import Photo
 from deixis.errors import DatasetError

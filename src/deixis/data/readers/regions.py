@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from deixis.data.names import PhotoIds, Source
 from deixis.data.readers.content import Content
-from deixis.data.readers.names import PhotoIds, Source
 from deixis.data.readers.values import Value, xywh_to_corners
 from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
 

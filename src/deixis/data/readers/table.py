@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from deixis.data.names import CaptionCollector, Source, error_at_line
 from deixis.data.readers.content import Content
-from deixis.data.readers.names import CaptionCollector, Source, error_at_line
 from deixis.data.readers.values import parse_line
 from deixis.errors import DatasetError
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from deixis.data.readers.names import quote_text
+from deixis.data.names import quote_text
 from deixis.errors import DatasetError
 
 LARGEST_SIDE = 2**31 - 1

@@ -1,43 +1,51 @@
 """Writers of other formats. The docstring of each writer module lists what its format cannot hold.
 
-To add a writer, write one module with a function ``write(photos, folder, *, images=None)``, as described at `write_as`,
-and add a line to `FORMATS`. Modules are imported on use.
+To add a writer, write one module with a function `write`, as `Format` describes it, and add the module to `FORMATS`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
+from typing import Protocol
 
 from deixis.data.dataset import Dataset
 from deixis.data.records import Photo
+from deixis.data.writers import coco, entities, jsonl, karpathy, label_studio, odvg, parquet
 from deixis.errors import DatasetError, DeixisError
 from deixis.storage.atomic import new_directory
 from deixis.storage.progress import OnProgress, no_progress, track
 
-FORMATS: Mapping[str, str] = {
-    "entities": "entities",
-    "coco": "coco",
-    "karpathy": "karpathy",
-    "jsonl": "jsonl",
-    "odvg": "odvg",
-    "label-studio": "label_studio",
-    "parquet": "parquet",
+
+class Format(Protocol):
+    """Interface of a writer module."""
+
+    def write(self, photos: Iterable[Photo], folder: Path, *, images: Path | None = None) -> None:
+        """Write photos, one at a time, into an existing empty folder.
+
+        If `images` is given, the photo files are included: inside the files of ``parquet``, as copies in
+        ``folder/images`` for all other formats.
+        """
+        ...
+
+
+FORMATS: Mapping[str, Format] = {
+    "entities": entities,
+    "coco": coco,
+    "karpathy": karpathy,
+    "jsonl": jsonl,
+    "odvg": odvg,
+    "label-studio": label_studio,
+    "parquet": parquet,
 }
-"""Module of each format."""
 
 
 def write_as(photos: Iterable[Photo], format_name: str, folder: Path, *, images: Path | None = None) -> None:
-    """Write photos, one at a time, into an existing empty folder.
-
-    If `images` is given, the photo files are included: inside the files of ``parquet``, as copies in ``folder/images``
-    for all other formats.
-    """
+    """Write photos in one of the `FORMATS`; see `Format.write`."""
     if format_name not in FORMATS:
         raise DeixisError(f"unknown format {format_name!r}; choose one of {', '.join(FORMATS)}")
-    import_module(f"{__name__}.{FORMATS[format_name]}").write(photos, folder, images=images)
+    FORMATS[format_name].write(photos, folder, images=images)
 
 
 def convert_dataset(

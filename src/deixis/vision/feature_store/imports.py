@@ -32,7 +32,7 @@ from deixis import geometry
 from deixis.arrays import Floats
 from deixis.data.dataset import Dataset
 from deixis.data.images import photo_size
-from deixis.data.readers.names import NameIndex, photo_stem
+from deixis.data.names import NameIndex, photo_stem
 from deixis.errors import DatasetError, PhotoError
 from deixis.storage.files import hash_file
 from deixis.storage.progress import OnProgress, no_progress, track

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deixis.data.readers.names import (
+from deixis.data.names import (
     CaptionCollector,
     NameIndex,
     PhotoIds,
