@@ -54,7 +54,7 @@ from deixis.vision.encoders.base import IMAGENET
 from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape
 from deixis.vision.encoders.saved import load_network, save_network
 from deixis.vision.feature_store import FeatureStore, ShardLimits, update_store
-from deixis.vision.feature_store.imports import open_table
+from deixis.vision.feature_store.imports import open_vectors
 from tests.unchecked import without_checksums
 from tests.vision.feature_store.small import colour_encoder, make_data
 
@@ -263,8 +263,9 @@ def feature_files(folder: Path) -> list[bytes]:
 def imported_features(data: bytes, folder: Path) -> None:
     file = folder / {b"\x93N": "a.npy", b"PK": "a.npz"}.get(data[:2], "a.safetensors")
     file.write_bytes(data)
-    with open_table(file, ["a", "b"]) as table:
-        table.rows(0, len(table.names))
+    with open_vectors(file, ["a", "b"]) as table:
+        for row in range(len(table.names)):
+            table.read(row)
 
 
 def write_model(folder: Path) -> None:

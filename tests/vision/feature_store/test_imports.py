@@ -20,7 +20,7 @@ from deixis.data.records import Caption, Photo
 from deixis.errors import DeixisError
 from deixis.vision.feature_store import FeatureStore, containers, import_features
 from deixis.vision.feature_store.containers import unpack_matlab
-from deixis.vision.feature_store.imports import open_table
+from deixis.vision.feature_store.imports import open_vectors
 from tests.vision.feature_store.formats import FORMATS, MATRIX, NAMES, PHOTOS, write_matlab_73
 
 
@@ -197,27 +197,27 @@ def test_a_square_matrix_has_a_row_for_each_photo(tmp_path: Path) -> None:
     savemat(tmp_path / "a.mat", {"feats": square, "names": np.array(NAMES, dtype=object)})
     write_matlab_73(tmp_path / "73.mat", NAMES, square)
     for name in ("a.mat", "73.mat"):
-        with open_table(tmp_path / name) as table:
-            assert np.array_equal(table.rows(1, 3), square[1:])
+        with open_vectors(tmp_path / name) as table:
+            assert np.array_equal([table.read(1), table.read(2)], square[1:])
 
 
 def test_the_error_about_several_matrices_lists_them(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", one=MATRIX, two=MATRIX, names=np.array(NAMES))
-    with pytest.raises(DeixisError, match=r"a.npz: .*one 3×4, two 3×4"), open_table(tmp_path / "a.npz"):
+    with pytest.raises(DeixisError, match=r"a.npz: .*one 3×4, two 3×4"), open_vectors(tmp_path / "a.npz"):
         pass
 
 
 def test_an_archive_that_would_fill_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(containers, "SAFE_BYTES", 2**20)
     np.savez_compressed(tmp_path / "a.npz", feats=np.zeros((1000, 1000)))
-    with pytest.raises(DeixisError, match="a.npz: refused.*8 MB"), open_table(tmp_path / "a.npz"):
+    with pytest.raises(DeixisError, match="a.npz: refused.*8 MB"), open_vectors(tmp_path / "a.npz"):
         pass
 
 
 def test_without_h5py_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "h5py", None)
     (tmp_path / "a.h5").write_bytes(b"\x89HDF\r\n\x1a\n and so on")
-    with pytest.raises(DeixisError, match="a.h5: .*pip install h5py"), open_table(tmp_path / "a.h5"):
+    with pytest.raises(DeixisError, match="a.h5: .*pip install h5py"), open_vectors(tmp_path / "a.h5"):
         pass
 
 

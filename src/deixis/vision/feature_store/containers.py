@@ -15,7 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -46,16 +46,14 @@ _DAMAGE = (OSError, ValueError, TypeError, LookupError, EOFError, RuntimeError, 
 class Arrays:
     """Content of a file: numeric arrays by name, in memory or on disk, and lists of strings by name.
 
-    Arrays of an HDF5 group and cells of a MATLAB array are called ``GROUP/NAME`` and ``NAME/NUMBER``. `transposed`
-    marks column-major files, whose axes are reversed.
+    Arrays of an HDF5 group and cells of a MATLAB array are called ``GROUP/NAME`` and ``NAME/NUMBER``. `ids` are the
+    photo names that the user gave.
     """
 
     path: Path
     numbers: Mapping[str, Any]
-    words: Mapping[str, list[str]] = field(default_factory=dict)
-    transposed: bool = False
-    ids: list[str] | None = None
-    """Photo names that the user gave."""
+    words: Mapping[str, list[str]]
+    ids: list[str] | None
 
     @property
     def top_level(self) -> dict[str, Any]:
@@ -85,9 +83,6 @@ class Arrays:
         if len(self.words) == 1:
             return next(iter(self.words.values()))
         raise DatasetError(f"{self.path}: does not name the photo of each row; use --ids FILE with one name per line")
-
-    def listing(self) -> str:
-        return list_shapes(self.numbers) or "no numbers"
 
 
 def list_shapes(arrays: Mapping[str, Any]) -> str:
@@ -123,8 +118,9 @@ def open_arrays(path: Path, ids: list[str] | None = None) -> Iterator[Arrays]:
             if read is None:
                 raise DatasetError(f"{path}: unknown format; use npy, npz, h5, mat or safetensors")
             numbers, words = read(path, stack)
-        transposed = read is _read_hdf5 and head.startswith(b"MATLAB")
-        yield Arrays(path, numbers, words, transposed, ids)
+        if read is _read_hdf5 and head.startswith(b"MATLAB"):  # column-major: the axes are reversed
+            numbers = {name: _OnDisk(array, reverse=True) for name, array in numbers.items()}
+        yield Arrays(path, numbers, words, ids)
 
 
 Found = tuple[dict[str, Any], dict[str, list[str]]]
@@ -243,19 +239,23 @@ def _read_safetensors(path: Path, stack: ExitStack) -> Found:
             if not isinstance(ids, list) or not all(type(word) in (str, int) for word in ids):
                 raise DatasetError(f"{path}: {name} is not a list of names")
             words[name] = list(map(str, ids))
-    return {name: _Lazy(file.get_slice(name)) for name in file.keys()}, words  # noqa: SIM118 - not a mapping
+    return {name: _OnDisk(file.get_slice(name)) for name in file.keys()}, words  # noqa: SIM118 - not a mapping
 
 
-class _Lazy:
-    """A safetensors slice with the interface of an array."""
+class _OnDisk:
+    """A part of a safetensors or HDF5 file with the interface of an array, read on access."""
 
-    def __init__(self, tensor: Any) -> None:
-        self._tensor = tensor
-        self.shape = tuple(tensor.get_shape())
-        self.ndim = len(self.shape)
+    def __init__(self, array: Any, reverse: bool = False) -> None:
+        self._array, self._reverse = array, reverse
+        shape = tuple(array.get_shape() if hasattr(array, "get_shape") else array.shape)
+        self.shape: tuple[int, ...] = shape[::-1] if reverse else shape
+        self.ndim = len(shape)
 
     def __getitem__(self, key: Any) -> Any:
-        return self._tensor[key]
+        if not self._reverse:
+            return self._array[key]
+        keys = key if isinstance(key, tuple) else (key,)
+        return np.asarray(self._array[(*(slice(None),) * (self.ndim - len(keys)), *keys[::-1])]).T
 
     def __len__(self) -> int:
         return int(self.shape[0])

@@ -23,7 +23,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,7 @@ from deixis.vision.feature_store.containers import ID_NAMES, Arrays, find_array,
 from deixis.vision.feature_store.files import IMPORTED, Contents, FeatureRecord, FileStamp
 from deixis.vision.feature_store.store import open_writer
 from deixis.vision.feature_store.updates import UpdateReport, drop_missing
-from deixis.vision.proposals import Proposals
+from deixis.vision.proposals import Proposals, rank_boxes
 
 FEATURE_NAMES = ("features", "feats", "whole", "vectors", "data", "x")
 FEATURES = ("image_features", "region_features", *FEATURE_NAMES, "feat", "fc7")
@@ -55,7 +55,7 @@ HEIGHTS = ("image_h", "image_height", "height", "heights", "h")
 BoxFormat = Literal["xyxy", "xywh"]
 
 _BLOCK = 1024
-"""Number of rows that are read together."""
+"""Number of vectors that are read together."""
 
 _TOLERANCE = 2.0
 """Pixels by which a box may leave its photo; it is clipped."""
@@ -64,57 +64,63 @@ _SUFFIXES = (".npz", ".h5", ".hdf5", ".mat", ".safetensors")
 _LARGEST = float(np.finfo(np.float16).max)
 _NO_HASH = "0" * 64
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
-class FeatureTable:
-    """One vector per name, in the order of the names; `rows` reads those from a start to an end row."""
+class Table(Generic[T]):
+    """What a file has of each photo: `read` takes the number of a name."""
 
     names: list[str]
-    dimension: int
-    rows: Callable[[int, int], Floats]
+    read: Callable[[int], T]
 
 
 @contextmanager
-def open_table(path: Path, ids: list[str] | None = None) -> Iterator[FeatureTable]:
-    """Open a file of photo vectors. `ids` are the names of the rows, if the file has none."""
+def open_vectors(path: Path, ids: list[str] | None = None, block_size: int = _BLOCK) -> Iterator[Table[Floats]]:
+    """Open a file of photo vectors. `ids` are the names of the photos, if the file has none.
+
+    A block of vectors is read and kept, because they are mostly read in order.
+    """
     with open_arrays(path, ids) as arrays:
         with readable(path):
-            names, dimension, read = _table(arrays)
+            names, dimension, read = _vectors(arrays)
         if dimension == 0:
             raise DatasetError(f"{path}: its vectors are empty")
+        begin, block = 0, np.zeros((0, dimension), np.float32)
 
-        def rows(begin: int, end: int) -> Floats:
-            # Overflow becomes infinite without a warning; callers check for it.
-            with readable(path), np.errstate(over="ignore"):
-                return np.ascontiguousarray(read(begin, end), dtype=np.float32)
+        def vector(row: int) -> Floats:
+            nonlocal begin, block
+            if not begin <= row < begin + len(block):
+                begin = row // block_size * block_size
+                # Overflow becomes infinite without a warning; `import_features` checks for it.
+                with readable(path), np.errstate(over="ignore"):
+                    block = np.ascontiguousarray(read(begin, min(begin + block_size, len(names))), dtype=np.float32)
+            found: Floats = block[row - begin]
+            return found
 
-        yield FeatureTable(names, dimension, rows)
+        yield Table(names, vector)
 
 
-def _table(arrays: Arrays) -> tuple[list[str], int, Callable[[int, int], NDArray[Any]]]:
+def _vectors(arrays: Arrays) -> tuple[list[str], int, Callable[[int, int], NDArray[Any]]]:
     """Return names, dimension and reader of a matrix with a row per name or, as is common in MATLAB, a column."""
     flat = {name: array for name, array in arrays.top_level.items() if array.ndim == 2 and name.lower() not in ID_NAMES}
     # MATLAB stores scalars and vectors as matrices: prefer those with several rows and columns.
     matrices = {name: array for name, array in flat.items() if min(array.shape) > 1} or flat
     if not matrices:
-        return _table_by_name(arrays)
+        return _vectors_by_name(arrays)
     matrix = next(iter(matrices.values())) if len(matrices) == 1 else find_array(matrices, FEATURE_NAMES)
     if matrix is None:
         listed = list_shapes(matrices)
         raise DatasetError(f"{arrays.path}: contains several matrices ({listed}); name the right one features")
-    names = arrays.names
-    shape = matrix.shape[::-1] if arrays.transposed else matrix.shape
-    if len(names) not in shape:
-        raise DatasetError(f"{arrays.path}: a {shape[0]:,} × {shape[1]:,} matrix does not match {len(names):,} names")
-    in_columns = (shape[0] != len(names)) != arrays.transposed
-
-    def rows(begin: int, end: int) -> NDArray[Any]:
-        return np.asarray(matrix[:, begin:end]).T if in_columns else np.asarray(matrix[begin:end])
-
-    return names, shape[1] if shape[0] == len(names) else shape[0], rows
+    names, (rows, columns) = arrays.names, matrix.shape
+    if len(names) == rows:
+        return names, columns, lambda begin, end: matrix[begin:end]
+    if len(names) == columns:
+        return names, rows, lambda begin, end: np.asarray(matrix[:, begin:end]).T
+    raise DatasetError(f"{arrays.path}: a {rows:,} × {columns:,} matrix does not match {len(names):,} names")
 
 
-def _table_by_name(arrays: Arrays) -> tuple[list[str], int, Callable[[int, int], NDArray[Any]]]:
+def _vectors_by_name(arrays: Arrays) -> tuple[list[str], int, Callable[[int, int], NDArray[Any]]]:
     shapes = {tuple(array.shape) for array in arrays.numbers.values()}
     if len(shapes) != 1 or len(shape := next(iter(shapes))) != 1 or arrays.ids is not None:
         found = ", ".join(sorted("×".join(map(str, shape)) or "one number" for shape in shapes)[:4]) or "no numbers"
@@ -124,28 +130,20 @@ def _table_by_name(arrays: Arrays) -> tuple[list[str], int, Callable[[int, int],
 
 
 @dataclass(frozen=True)
-class PhotoArrays:
-    """The regions of one photo as a file has them; the size is that of the photo to which the boxes belong."""
+class Regions:
+    """The regions of a photo as a file has them; the size is that of the photo to which the boxes belong."""
 
     features: Floats
     boxes: NDArray[np.float64]
-    scores: NDArray[np.float64] | None = None
-    size: tuple[float, float] | None = None
-
-
-@dataclass(frozen=True)
-class RegionTable:
-    """The regions of photos, in the order of their names."""
-
-    names: list[str]
-    photo: Callable[[int], PhotoArrays]
+    scores: NDArray[np.float64] | None
+    size: tuple[float, float] | None
 
 
 @contextmanager
-def open_regions(path: Path, boxes: Path | None = None, ids: list[str] | None = None) -> Iterator[RegionTable]:
+def open_regions(path: Path, boxes: Path | None = None, ids: list[str] | None = None) -> Iterator[Table[Regions]]:
     """Open a file or folder of region features; `boxes` is a file with the boxes, if they are not in it."""
     if path.is_dir():
-        yield _folder_table(path)
+        yield _open_folder(path)
         return
     with ExitStack() as stack:
         arrays = stack.enter_context(open_arrays(path, ids))
@@ -158,48 +156,49 @@ def open_regions(path: Path, boxes: Path | None = None, ids: list[str] | None = 
                 raise DatasetError(f"{boxes}: has no array called boxes")
             numbers[BOXES[0]] = found
         with readable(path):
-            names, photo = _layout(arrays, numbers)
+            layout = _layout(arrays, numbers)
 
-        def read(index: int) -> PhotoArrays:
+        def read(index: int) -> Regions:
             with readable(path):
-                return _read_photo(path, photo(index))
+                return _read_regions(path, layout.read(index))
 
-        yield RegionTable(names, read)
+        yield Table(layout.names, read)
 
 
-def _folder_table(folder: Path) -> RegionTable:
+def _open_folder(folder: Path) -> Table[Regions]:
     files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _SUFFIXES)
     if not files:
         raise DatasetError(f"{folder}: has no files of regions ({', '.join(_SUFFIXES)})")
 
-    def read(index: int) -> PhotoArrays:
+    def read(index: int) -> Regions:
         with open_arrays(files[index]) as arrays, readable(files[index]):
-            return _read_photo(files[index], arrays.numbers)
+            return _read_regions(files[index], arrays.numbers)
 
-    return RegionTable([path.stem for path in files], read)
+    return Table([path.stem for path in files], read)
 
 
-Layout = tuple[list[str], Callable[[int], Mapping[str, Any]]]
-"""Names of photos, and a function that returns the arrays of one photo by name."""
+Layout = Table[Mapping[str, Any]]
+"""The arrays of each photo by name."""
 
 
 def _layout(arrays: Arrays, numbers: Mapping[str, Any]) -> Layout:
     features, boxes, groups = find_array(numbers, FEATURES), find_array(numbers, BOXES), arrays.groups
-    if features is not None and boxes is not None:
-        if features.ndim == 3 and boxes.ndim == 3:
+    if features is not None and boxes is not None and features.ndim == boxes.ndim:
+        if features.ndim == 3:
             return _padded_layout(arrays, numbers, features, boxes)
-        if features.ndim == 2 and boxes.ndim == 2:
+        if features.ndim == 2:
             return _flat_layout(arrays, numbers, features, boxes)
     if groups and all(name.lower() in (*FEATURES, *BOXES, *SCORES) for name in groups):
-        return _cell_layout(arrays, groups, numbers)
+        return _cell_layout(arrays, numbers, find_array(groups, FEATURES), find_array(groups, BOXES))
     if groups:
         names = list(groups)
-        return names, lambda index: groups[names[index]]
-    raise DatasetError(f"{arrays.path}: no features and boxes of regions (found: {arrays.listing()[:200]})")
+        return Table(names, lambda index: groups[names[index]])
+    listed = (list_shapes(arrays.numbers) or "no numbers")[:200]
+    raise DatasetError(f"{arrays.path}: no features and boxes of regions (found: {listed})")
 
 
 def _rows(numbers: Mapping[str, Any], index: int, rows: int | slice) -> dict[str, Any]:
-    """Return the arrays of one photo of a file: rows of those of regions, and one number of those of photos."""
+    """Return the arrays of one photo: its rows of the arrays of regions, and its number of those of photos."""
     found: dict[str, Any] = {}
     for names in (FEATURES, BOXES, SCORES, COUNTS, WIDTHS, HEIGHTS):
         if (array := find_array(numbers, names)) is None:
@@ -207,7 +206,7 @@ def _rows(numbers: Mapping[str, Any], index: int, rows: int | slice) -> dict[str
         if names in (FEATURES, BOXES, SCORES):
             found[names[0]] = array[rows]
         else:
-            values = np.ravel(np.asarray(array[()] if array.ndim == 0 else array[:]))
+            values = np.ravel(array[()])
             found[names[0]] = values[0 if len(values) == 1 else index]
     return found
 
@@ -219,7 +218,7 @@ def _padded_layout(arrays: Arrays, numbers: Mapping[str, Any], features: Any, bo
             f"{arrays.path}: features of {len(features):,} photos, boxes of {len(boxes):,} and {len(names):,} names "
             "do not fit"
         )
-    return names, lambda index: _rows(numbers, index, index)
+    return Table(names, lambda index: _rows(numbers, index, index))
 
 
 def _flat_layout(arrays: Arrays, numbers: Mapping[str, Any], features: Any, boxes: Any) -> Layout:
@@ -228,12 +227,12 @@ def _flat_layout(arrays: Arrays, numbers: Mapping[str, Any], features: Any, boxe
     if positions is not None:
         ranges = [(int(begin), int(end)) for begin, end in np.asarray(positions[:]).reshape(-1, 2)]
     else:
-        if counts is not None:
-            numbers_of = np.ravel(np.asarray(counts[:], dtype=np.int64))
-        else:
+        if counts is None:
             runs = [(name, len(list(group))) for name, group in groupby(names)]
-            names, numbers_of = [name for name, _ in runs], np.array([count for _, count in runs], dtype=np.int64)
-        ends = np.cumsum(numbers_of).tolist()
+            names, lengths = [name for name, _ in runs], np.array([count for _, count in runs], dtype=np.int64)
+        else:
+            lengths = np.ravel(np.asarray(counts[:], dtype=np.int64))
+        ends = np.cumsum(lengths).tolist()
         ranges = list(zip([0, *ends[:-1]], ends, strict=True))
     valid = len(ranges) == len(names) and all(0 <= begin <= end <= total for begin, end in ranges)
     if not valid or (ranges and max(end for _, end in ranges) != total) or len(features) != total:
@@ -246,25 +245,23 @@ def _flat_layout(arrays: Arrays, numbers: Mapping[str, Any], features: Any, boxe
         begin, end = ranges[index]
         return _rows({**numbers, COUNTS[0]: np.array(end - begin)}, index, slice(begin, end))
 
-    return names, photo
+    return Table(names, photo)
 
 
-def _cell_layout(arrays: Arrays, groups: Mapping[str, Mapping[str, Any]], numbers: Mapping[str, Any]) -> Layout:
-    names, features, boxes = arrays.names, find_array(groups, FEATURES), find_array(groups, BOXES)
+def _cell_layout(arrays: Arrays, numbers: Mapping[str, Any], features: Any, boxes: Any) -> Layout:
+    names = arrays.names
     if features is None or boxes is None or len(features) != len(names) or len(boxes) != len(names):
         raise DatasetError(f"{arrays.path}: cells of features, cells of boxes and {len(names):,} names do not fit")
+    sizes = {key: array for key, array in numbers.items() if key.lower() in (*WIDTHS, *HEIGHTS)}
 
     def photo(index: int) -> Mapping[str, Any]:
-        cells = {FEATURES[0]: features[str(index)][:], BOXES[0]: boxes[str(index)][:]}
-        sizes = {key: array for key, array in numbers.items() if key.lower() in (*WIDTHS, *HEIGHTS)}
-        return _rows(sizes, index, index) | {
-            name: cell.T if arrays.transposed else cell for name, cell in cells.items()
-        }
+        cells = {FEATURES[0]: features[str(index)], BOXES[0]: boxes[str(index)]}
+        return _rows(sizes, index, index) | cells
 
-    return names, photo
+    return Table(names, photo)
 
 
-def _read_photo(path: Path, arrays: Mapping[str, Any]) -> PhotoArrays:
+def _read_regions(path: Path, arrays: Mapping[str, Any]) -> Regions:
     features, boxes, scores = (find_array(arrays, name) for name in (FEATURES, BOXES, SCORES))
     if features is None or boxes is None:
         raise DatasetError(f"{path}: has no array called {'features' if features is None else 'boxes'}")
@@ -287,11 +284,37 @@ def _read_photo(path: Path, arrays: Mapping[str, Any]) -> PhotoArrays:
     count, width, height = (_number(find_array(arrays, name)) for name in (COUNTS, WIDTHS, HEIGHTS))
     used = np.arange(len(corners)) < int(count) if count is not None else (corners != 0).any(1) | vectors.any(1)
     size = None if width is None or height is None else (width, height)
-    return PhotoArrays(vectors[used], corners[used], None if values is None else values[used], size)
+    return Regions(vectors[used], corners[used], None if values is None else values[used], size)
 
 
 def _number(array: Any | None) -> float | None:
-    return None if array is None else float(np.ravel(np.asarray(array[()]))[0])
+    return None if array is None else float(np.ravel(array[()])[0])
+
+
+def _in_photo(
+    path: Path, photo: str, found: Regions, size: tuple[int, int], box_format: BoxFormat
+) -> tuple[Proposals, Floats]:
+    """Return the boxes of a photo in its pixels, best first, and their vectors in this order."""
+    width, height = size
+    boxes, vectors = found.boxes.copy(), found.features
+    if not np.isfinite(boxes).all() or not (np.abs(vectors) <= _LARGEST).all():
+        raise DatasetError(f"{path}: photo {photo} has a number that is not finite, or too large for float16")
+    if box_format == "xywh":
+        boxes[:, 2:] += boxes[:, :2]
+    of = np.ones(2) if len(boxes) and boxes.max() <= 1 else np.array(found.size or size)
+    boxes *= np.tile(np.array(size) / of, 2)
+    outside = max(-boxes.min(initial=0), boxes[:, ::2].max(initial=0) - width, boxes[:, 1::2].max(initial=0) - height)
+    if outside > _TOLERANCE:
+        raise DatasetError(
+            f"{path}: photo {photo}: boxes leave the photo of {width} × {height} by {outside:.0f} pixels; if they are "
+            f"those of another size of it, the file must have {WIDTHS[0]} and {HEIGHTS[0]}; or try --box-format xywh"
+        )
+    boxes = geometry.clip(boxes, width, height)
+    scores = np.linspace(1, 0, len(boxes) + 1)[:-1] if found.scores is None else found.scores
+    order = rank_boxes(boxes, scores)
+    if not len(order):
+        raise DatasetError(f"{path}: photo {photo} has no box with an area")
+    return Proposals(boxes[order], scores[order]), vectors[order]
 
 
 def read_names(path: Path) -> list[str]:
@@ -380,17 +403,12 @@ def import_features(
     about = {photo: details for photo, *details in zip(*columns, strict=True)}
     names = read_names(ids) if ids else None
     with ExitStack() as stack:
-        rows: dict[Path, dict[str, int]] = {}
-        unknown = 0
+        tables: dict[Path, Table[Any]] = {}
         if regions is not None:
-            found = stack.enter_context(open_regions(regions, boxes, names))
-            rows[regions] = match_names(found.names, dataset, ids or regions)
-            unknown = len(found.names) - len(rows[regions])
+            tables[regions] = stack.enter_context(open_regions(regions, boxes, names))
         if photos is not None:
-            table = stack.enter_context(open_table(photos, names))
-            rows[photos] = match_names(table.names, dataset, ids or photos)
-            unknown = unknown if regions else len(table.names) - len(rows[photos])
-            vector = _vectors(table, 1 if regions else _BLOCK)
+            tables[photos] = stack.enter_context(open_vectors(photos, names, 1 if regions else _BLOCK))
+        rows = {file: match_names(table.names, dataset, ids or file) for file, table in tables.items()}
 
         def record(photo: str) -> FeatureRecord:
             sha256, file, width, height = about[photo]
@@ -402,12 +420,12 @@ def import_features(
                     raise DatasetError(
                         f"{dataset.path}: the size of photo {photo} is not known; import data with --images"
                     )
-                arrays = found.photo(rows[regions][photo])
-                proposals, floats = _to_photo(regions, photo, arrays, (width, height), box_format)
+                found = tables[regions].read(rows[regions][photo])
+                proposals, floats = _in_photo(regions, photo, found, (width, height), box_format)
                 whole, vectors = floats.mean(axis=0), floats.astype(np.float16)
             if photos is not None:
                 row = rows[photos][photo]
-                whole = vector(row)
+                whole = tables[photos].read(row)
                 if not np.isfinite(whole).all():
                     raise DatasetError(f"{photos}: row {row + 1}, photo {photo}, holds a number that is not finite")
             stamp = FileStamp(bytes.fromhex(sha256 or _NO_HASH), 0, 0)
@@ -430,6 +448,7 @@ def import_features(
         contents = Contents(fingerprint, fingerprint, dimension)
         if regions is not None:
             contents = Contents(fingerprint, fingerprint, dimension, channels, 0, IMPORTED, most, fingerprint)
+        unknown = len(next(iter(tables.values())).names) - len(first)
         with open_writer(path, contents, on_progress=on_progress) as writer:
             report = UpdateReport(damaged=writer.damaged, dropped=drop_missing(writer, dataset), unknown=unknown)
             missing = [photo for photo in chosen if writer.stamp(photo) is None]
@@ -441,49 +460,6 @@ def import_features(
         if (absent := next((file for file, own in rows.items() if photo not in own), None)) is not None:
             report.skipped.append(PhotoError(photo, f"not in {absent}"))
     return report
-
-
-def _vectors(table: FeatureTable, block: int) -> Callable[[int], Floats]:
-    """Return a function that reads one vector. It keeps a block of rows, because it is called in their order."""
-    begin, rows = 0, np.zeros((0, table.dimension), np.float32)
-
-    def vector(row: int) -> Floats:
-        nonlocal begin, rows
-        if not begin <= row < begin + len(rows):
-            begin = row // block * block
-            rows = table.rows(begin, min(begin + block, len(table.names)))
-        found: Floats = rows[row - begin]
-        return found
-
-    return vector
-
-
-def _to_photo(
-    path: Path, photo: str, found: PhotoArrays, size: tuple[int, int], box_format: BoxFormat
-) -> tuple[Proposals, Floats]:
-    """Return the boxes of a photo in its pixels, best first, and their vectors in this order."""
-    width, height = size
-    boxes, vectors = found.boxes.copy(), found.features
-    if not np.isfinite(boxes).all() or not (np.abs(vectors) <= _LARGEST).all():
-        raise DatasetError(f"{path}: photo {photo} has a number that is not finite, or too large for float16")
-    if box_format == "xywh":
-        boxes[:, 2:] += boxes[:, :2]
-    of = np.ones(2) if len(boxes) and boxes.max() <= 1 else np.array(found.size or (width, height))
-    boxes *= np.tile(np.array([width, height]) / of, 2)
-    outside = max(-boxes.min(initial=0), boxes[:, ::2].max(initial=0) - width, boxes[:, 1::2].max(initial=0) - height)
-    if outside > _TOLERANCE:
-        raise DatasetError(
-            f"{path}: photo {photo}: boxes leave the photo of {width} × {height} by {outside:.0f} pixels; if they are "
-            f"those of another size of it, the file must have {WIDTHS[0]} and {HEIGHTS[0]}; or try --box-format xywh"
-        )
-    boxes = geometry.clip(boxes, width, height)
-    scores = np.linspace(1, 0, len(boxes) + 1)[:-1] if found.scores is None else found.scores
-    order = np.argsort(-scores, kind="stable")
-    order = order[geometry.area(boxes[order]) > 0]
-    order = order[np.sort(np.unique(boxes[order], axis=0, return_index=True)[1])]
-    if not len(order):
-        raise DatasetError(f"{path}: photo {photo} has no box with an area")
-    return Proposals(boxes[order], scores[order]), vectors[order]
 
 
 def _hash(paths: Iterable[Path], box_format: str) -> str:

@@ -98,10 +98,14 @@ def best_boxes(boxes: npt.ArrayLike, scores: npt.ArrayLike, size: tuple[int, int
     width, height = size
     clipped = geometry.clip(np.asarray(boxes, dtype=np.float64).reshape(-1, 4), width, height)
     values = np.asarray(scores, dtype=np.float64)
-    order = np.argsort(-values, kind="stable")
-    order = order[geometry.area(clipped[order]) > 0]
-    _, first = np.unique(clipped[order], axis=0, return_index=True)
-    order = order[np.sort(first)]
+    order = rank_boxes(clipped, values)
     if not len(order):
         clipped, values, order = np.array([[0.0, 0.0, width, height]]), np.zeros(1), np.zeros(1, dtype=np.intp)
     return Proposals(clipped[order[:top]], values[order[:top]])
+
+
+def rank_boxes(boxes: geometry.Boxes, scores: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the indices of distinct boxes with an area, highest score first; ties go to the earlier row."""
+    order = np.argsort(-scores, kind="stable")
+    order = order[geometry.area(boxes[order]) > 0]
+    return order[np.sort(np.unique(boxes[order], axis=0, return_index=True)[1])]
