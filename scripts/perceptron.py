@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from deixis.language.sequence_model import Rows, SequenceModel, best_path, margin_for
+from deixis.arrays import IntArray
+from deixis.language.sequence_model import SequenceModel, best_path, margin_for
 
 _LARGEST = 127
 # A few weights, of very frequent words, are far larger than all others; they are clipped to keep precision.
@@ -23,7 +24,7 @@ _CLIP_PERCENTILE = 99.99
 class LabelledSentence(NamedTuple):
     """A training sentence: feature rows and label numbers of its tokens."""
 
-    rows: Rows | npt.NDArray[np.int32]
+    rows: IntArray | npt.NDArray[np.int32]
     labels: npt.NDArray[np.int64]
 
 

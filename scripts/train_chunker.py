@@ -22,9 +22,10 @@ from ship_model import ship_part
 
 from deixis.data.dataset import Dataset
 from deixis.data.records import NOT_VISUAL, Caption, Photo
-from deixis.language.chunker import ChunkFeatures, Span
+from deixis.language.chunker import CHUNK_TEMPLATES, Span
 from deixis.language.entity_types import EntityTypes, Types
-from deixis.language.tagger import Tagger
+from deixis.language.sequence_model import FeatureRows, WordFacts
+from deixis.language.tagger import tag
 
 CHUNK_LABELS = ("B", "I", "O")
 """First token of a chunk, further token of a chunk, token outside chunks."""
@@ -54,12 +55,12 @@ def labels_from_spans(spans: Iterable[Span], token_count: int) -> list[str]:
 
 def labelled_captions(photos: Sequence[Photo]) -> list[LabelledSentence]:
     """Return captions as training sentences, without captions that have no mentions."""
-    features = ChunkFeatures(Tagger.shipped(), CHUNK_BITS)
+    facts, rows = WordFacts(), FeatureRows(CHUNK_TEMPLATES, CHUNK_BITS)
     number_of = {label: number for number, label in enumerate(CHUNK_LABELS)}
     return [
         LabelledSentence(
-            features([token.text for token in caption.tokens]).astype(np.int32),
-            np.array([number_of[label] for label in labels_from_spans(gold_spans(caption), len(caption.tokens))]),
+            rows(facts(texts := [token.text for token in caption.tokens], tag(texts))).astype(np.int32),
+            np.array([number_of[label] for label in labels_from_spans(gold_spans(caption), len(texts))]),
         )
         for photo in photos
         for caption in photo.captions

@@ -1,9 +1,9 @@
 """Linear sequence labelling model, shared by the tagger and the chunker.
 
-A token is described by a few *facts* (its letters, its suffixes, its shape), each a 32-bit number. A *template* hashes
-facts of the token and of its neighbours into one row of a weight table. The score of a label is the sum over the
-templates; the best sequence under these scores and the label transitions is found by the Viterbi algorithm. Because
-features are hashed, the model is a plain array without a feature dictionary.
+A token is described by a few *facts* (its letters, its suffixes, its shape), each a 32-bit number. A *template*, such
+as ``word:-1,word:0``, hashes facts of the token and of its neighbours into one row of a weight table. The score of a
+label is the sum over the templates; the best sequence under these scores and the label transitions is found by the
+Viterbi algorithm. Because features are hashed, the model is a plain array without a feature dictionary.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ _MAX_BITS = 24
 MODELS = Path(__file__).parent / "models"
 """The trained models of this package, each a directory."""
 
+FACTS = ("word", "suffix1", "suffix2", "suffix3", "suffix4", "prefix3", "shape", "tag")
+"""The facts of a token; the tag only if it is given."""
+
 EDGE = crc32(b"<edge>")
 """The fact of positions before the first token and after the last one."""
 
@@ -60,16 +63,20 @@ def shape_of(word: str) -> str:
     return ("title" if word[0].isupper() else "mixed") + hyphen
 
 
+def read_templates(text: str) -> tuple[Template, ...]:
+    """Return templates from their text: facts with token offsets, joined by commas."""
+    parts = ((part.split(":") for part in template.split(",")) for template in text.split())
+    return tuple(tuple((int(offset), FACTS.index(name)) for name, offset in template) for template in parts)
+
+
 class WordFacts:
     """The facts of words, cached by word."""
-
-    NAMES = ("word", "suffix1", "suffix2", "suffix3", "suffix4", "prefix3", "shape")
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[int, ...]] = {}
 
-    def __call__(self, tokens: Sequence[str]) -> Facts:
-        """Return one row of facts per token."""
+    def __call__(self, tokens: Sequence[str], tags: Sequence[str] | None = None) -> Facts:
+        """Return one row of facts per token, with its tag if passed."""
         known = self._known
         if len(known) > _CACHED_WORDS:
             known.clear()
@@ -79,12 +86,15 @@ class WordFacts:
             if row is None:
                 row = known[token] = self._facts_of(token)
             rows.append(row)
-        return np.array(rows, dtype=np.uint64).reshape(len(rows), len(self.NAMES))
+        facts = np.array(rows, dtype=np.uint64).reshape(len(rows), len(FACTS) - 1)
+        if tags is None:
+            return facts
+        return np.column_stack([facts, np.array([fact("tag", tag) for tag in tags], dtype=np.uint64)])
 
     def _facts_of(self, token: str) -> tuple[int, ...]:
         lower = token.lower()
         spelled = (lower, lower[-1:], lower[-2:], lower[-3:], lower[-4:], lower[:3], shape_of(token))
-        return tuple(fact(name, value) for name, value in zip(self.NAMES, spelled, strict=True))
+        return tuple(fact(name, value) for name, value in zip(FACTS[:-1], spelled, strict=True))
 
 
 class FeatureRows:

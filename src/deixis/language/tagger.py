@@ -9,31 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from deixis.language.sequence_model import MODELS, FeatureRows, SequenceModel, Template, WordFacts
+from deixis.language.sequence_model import MODELS, FeatureRows, SequenceModel, WordFacts, read_templates
 
-_WORD, _S1, _S2, _S3, _S4, _PREFIX, _SHAPE = range(len(WordFacts.NAMES))
-
-TAGGER_TEMPLATES: tuple[Template, ...] = (
-    ((0, _WORD),),
-    ((-1, _WORD),),
-    ((1, _WORD),),
-    ((-2, _WORD),),
-    ((2, _WORD),),
-    ((-1, _WORD), (0, _WORD)),
-    ((0, _WORD), (1, _WORD)),
-    ((-1, _WORD), (1, _WORD)),
-    ((0, _S1),),
-    ((0, _S2),),
-    ((0, _S3),),
-    ((0, _S4),),
-    ((0, _PREFIX),),
-    ((0, _SHAPE),),
-    ((0, _SHAPE), (0, _S2)),
-    ((-1, _S3),),
-    ((1, _S3),),
-    ((-1, _S2), (0, _S2), (1, _S2)),
-    ((-1, _SHAPE), (0, _SHAPE)),
-)
+TAGGER_TEMPLATES = read_templates("""
+    word:0  word:-1  word:1  word:-2  word:2  word:-1,word:0  word:0,word:1  word:-1,word:1
+    suffix1:0  suffix2:0  suffix3:0  suffix4:0  prefix3:0  shape:0  shape:0,suffix2:0
+    suffix3:-1  suffix3:1  suffix2:-1,suffix2:0,suffix2:1  shape:-1,shape:0
+""")
 
 
 class Tagger:
