@@ -18,9 +18,8 @@ from deixis.errors import DeixisError
 from deixis.vision import encoders
 from deixis.vision.encoder import InputSize, Pixels
 from deixis.vision.encoders import ARCHITECTURES, Architecture, open_encoder
-from deixis.vision.encoders.base import IMAGENET, LoadedNetwork, PixelScale
+from deixis.vision.encoders.base import IMAGENET, LoadedNetwork, Options, PixelScale
 from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape
-from deixis.vision.encoders.names import Options
 from deixis.vision.encoders.saved import save_network
 
 SHAPE = ViTShape(width=32, heads=2, blocks=2, grid=4)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deixis.errors import DeixisError
-from deixis.vision.encoders.names import EncoderName, Options, canonical_name, parse_name, parse_options, split_joined
+from deixis.vision.encoders.base import EncoderName, Options, canonical_name, parse_name, parse_options, split_joined
 
 ALL = Options(side=224, aspect="squeeze", blocks=(10,), pixels="imagenet")
 

@@ -1,7 +1,7 @@
 """Registry of image encoders. `open_encoder` returns the encoder of a name.
 
 To add an encoder, write one module with the functions of `EncoderModule` (`torchvision_models` is a short example) and
-add a line to `ARCHITECTURES`. The module `names` describes the syntax of names.
+add a line to `ARCHITECTURES`. `base` describes that interface and the syntax of names.
 """
 
 from __future__ import annotations
@@ -10,17 +10,23 @@ import hashlib
 import importlib
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import cast
 
 import numpy as np
 
 from deixis.errors import DeixisError
 from deixis.runtime.devices import require_torch
 from deixis.vision.encoder import ImageEncoder, JoinedEncoder
-from deixis.vision.encoders.names import EncoderName, Options, canonical_name, parse_name, parse_options, split_joined
-
-if TYPE_CHECKING:
-    from deixis.vision.encoders.base import LoadedNetwork
+from deixis.vision.encoders.base import (
+    EncoderModule,
+    EncoderName,
+    LoadedNetwork,
+    Options,
+    canonical_name,
+    parse_name,
+    parse_options,
+    split_joined,
+)
 
 CODE_VERSION = 1
 """Part of every fingerprint. Increment it when the code gives other results for the same weights and options."""
@@ -47,16 +53,6 @@ ARCHITECTURES = {
     "timm": Architecture("timm_models", "NAME"),
     "torchvision": Architecture("torchvision_models", "NAME"),
 }
-
-
-class EncoderModule(Protocol):
-    """Interface of an encoder module."""
-
-    def defaults(self, architecture: str) -> Options:
-        """Return the default options. A side of 0 means the input size of the network itself."""
-        ...
-
-    def open_network(self, name: EncoderName, options: Options, device: str | None) -> LoadedNetwork: ...
 
 
 def open_encoder(name: str, device: str | None = None) -> ImageEncoder:

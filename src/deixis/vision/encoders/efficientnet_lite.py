@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from deixis.vision.encoder import InputSize
-from deixis.vision.encoders.base import LoadedNetwork, PixelScale, weights_in_package
-from deixis.vision.encoders.names import EncoderName, Options
+from deixis.vision.encoders.base import EncoderName, LoadedNetwork, Options, PixelScale, weights_in_package
 from deixis.vision.encoders.torch_network import TorchNetwork
 
 SCALE = PixelScale((127 / 255,) * 3, (128 / 255,) * 3)

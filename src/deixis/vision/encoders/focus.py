@@ -10,9 +10,16 @@ from torch.nn import functional
 
 from deixis.errors import DeixisError
 from deixis.vision.encoder import InputSize
-from deixis.vision.encoders.base import IMAGENET, LoadedNetwork, check_side, require_package, weights_in_package
+from deixis.vision.encoders.base import (
+    IMAGENET,
+    EncoderName,
+    LoadedNetwork,
+    Options,
+    check_side,
+    require_package,
+    weights_in_package,
+)
 from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape
-from deixis.vision.encoders.names import EncoderName, Options
 from deixis.vision.encoders.torch_network import TorchNetwork
 
 _FILE = "models/vit_s_focus.onnx"
@@ -22,6 +29,13 @@ _POSITION_OF_FIRST = "onnx::Concat_1957"
 _PATCH_POSITIONS = "onnx::Reshape_1962"
 _EMBEDDINGS = "backbone.embeddings."
 _LAYER = "backbone.encoder.layer."
+_BLOCK_LAYERS = {
+    "attended": "attention.output.dense",
+    "norm_1": "norm1",
+    "norm_2": "norm2",
+    "wider": "mlp.fc1",
+    "narrower": "mlp.fc2",
+}
 
 
 def load_focus(shape: ViTShape | None = None) -> VisionTransformer:
@@ -54,29 +68,21 @@ def _rename(weights: dict[str, Tensor], shape: ViTShape) -> dict[str, Tensor]:
     positions = positions.transpose(1, 2).reshape(1, -1, side, side)
     grid = (shape.grid, shape.grid)
     state = {
-        "patches.weight": weights[f"{_EMBEDDINGS}patch_embeddings.projection.weight"],
-        "patches.bias": weights[f"{_EMBEDDINGS}patch_embeddings.projection.bias"],
         "first_token": weights[f"{_EMBEDDINGS}cls_token"] + weights[_POSITION_OF_FIRST],
         "positions": functional.interpolate(positions, grid, mode="bicubic", align_corners=False),
-        "norm.weight": weights["backbone.layernorm.weight"],
-        "norm.bias": weights["backbone.layernorm.bias"],
     }
-    for number in range(shape.blocks):
-        for name, tensor in _rename_block(weights, f"{_LAYER}{number}.").items():
-            state[f"blocks.{number}.{name}"] = tensor
-    return state
-
-
-def _rename_block(weights: dict[str, Tensor], layer: str) -> dict[str, Tensor]:
-    attention = [f"{layer}attention.attention.{part}" for part in ("query", "key", "value")]
-    state = {"scale_1": weights[f"{layer}layer_scale1.lambda1"], "scale_2": weights[f"{layer}layer_scale2.lambda1"]}
     for kind in ("weight", "bias"):
-        state[f"query_key_value.{kind}"] = torch.cat([weights[f"{part}.{kind}"] for part in attention])
-        state[f"attended.{kind}"] = weights[f"{layer}attention.output.dense.{kind}"]
-        state[f"norm_1.{kind}"] = weights[f"{layer}norm1.{kind}"]
-        state[f"norm_2.{kind}"] = weights[f"{layer}norm2.{kind}"]
-        state[f"wider.{kind}"] = weights[f"{layer}mlp.fc1.{kind}"]
-        state[f"narrower.{kind}"] = weights[f"{layer}mlp.fc2.{kind}"]
+        state[f"patches.{kind}"] = weights[f"{_EMBEDDINGS}patch_embeddings.projection.{kind}"]
+        state[f"norm.{kind}"] = weights[f"backbone.layernorm.{kind}"]
+    for number in range(shape.blocks):
+        theirs, ours = f"{_LAYER}{number}.", f"blocks.{number}."
+        for scale in ("1", "2"):
+            state[f"{ours}scale_{scale}"] = weights[f"{theirs}layer_scale{scale}.lambda1"]
+        for kind in ("weight", "bias"):
+            parts = [weights[f"{theirs}attention.attention.{part}.{kind}"] for part in ("query", "key", "value")]
+            state[f"{ours}query_key_value.{kind}"] = torch.cat(parts)
+            for name, layer in _BLOCK_LAYERS.items():
+                state[f"{ours}{name}.{kind}"] = weights[f"{theirs}{layer}.{kind}"]
     return state
 
 

@@ -12,8 +12,7 @@ from deixis.errors import DeixisError
 from deixis.runtime.devices import onnx_runtime
 from deixis.storage.files import hash_file
 from deixis.vision.encoder import InputSize, Pixels
-from deixis.vision.encoders.base import IMAGENET, LoadedNetwork, PixelScale, short_reason
-from deixis.vision.encoders.names import EncoderName, Options
+from deixis.vision.encoders.base import IMAGENET, EncoderName, LoadedNetwork, Options, PixelScale, short_reason
 
 SIDE, STRIDE = 224, 32
 SCALES = {

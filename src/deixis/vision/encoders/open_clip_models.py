@@ -12,8 +12,7 @@ from PIL import Image
 
 from deixis.errors import DeixisError
 from deixis.vision.encoder import InputSize
-from deixis.vision.encoders.base import LoadedNetwork, PixelScale, require_package, short_reason
-from deixis.vision.encoders.names import EncoderName, Options
+from deixis.vision.encoders.base import EncoderName, LoadedNetwork, Options, PixelScale, require_package, short_reason
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -22,8 +22,7 @@ from deixis.runtime import Functions
 from deixis.runtime.devices import choose_device
 from deixis.storage.artifacts import Artifact, damaged, read_artifact, write_artifact
 from deixis.vision.encoder import InputSize, Pixels
-from deixis.vision.encoders.base import LoadedNetwork, PixelScale, check_side
-from deixis.vision.encoders.names import EncoderName, Options
+from deixis.vision.encoders.base import EncoderName, LoadedNetwork, Options, PixelScale, check_side
 
 if TYPE_CHECKING:
     from deixis.vision.encoders.torch_network import EncoderNetwork

@@ -8,8 +8,15 @@ from torch import Tensor
 
 from deixis.errors import DeixisError
 from deixis.vision.encoder import InputSize
-from deixis.vision.encoders.base import LoadedNetwork, PixelScale, check_side, require_package, short_reason
-from deixis.vision.encoders.names import EncoderName, Options
+from deixis.vision.encoders.base import (
+    EncoderName,
+    LoadedNetwork,
+    Options,
+    PixelScale,
+    check_side,
+    require_package,
+    short_reason,
+)
 from deixis.vision.encoders.torch_network import TorchNetwork, hash_weights
 
 STRIDE = 32

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from deixis.errors import DeixisError
 from deixis.vision.encoder import InputSize
-from deixis.vision.encoders.base import IMAGENET, LoadedNetwork, require_package
-from deixis.vision.encoders.names import EncoderName, Options
+from deixis.vision.encoders.base import IMAGENET, EncoderName, LoadedNetwork, Options, require_package
 from deixis.vision.encoders.torch_network import Maps, TorchNetwork, hash_weights
 
 SIDE, STRIDE = 224, 32
