@@ -20,9 +20,9 @@ from torch import Tensor
 from deixis.data.pairs import RegionPhrasePairs
 from deixis.data.records import Box, Caption, Mention, Photo
 from deixis.models.matching.losses import MatchingObjective
+from deixis.models.matching.model import TwoBranch
 from deixis.models.matching.samplers import RegionPhraseSampler, SentenceSampler, TripletBatch, hardest_negatives
 from deixis.models.matching.spec import TwoBranchSettings
-from deixis.models.matching.two_branch import TwoBranch
 from deixis.models.registry import get_spec
 from deixis.models.training.run_record import DataDescription, RunDescription
 from deixis.models.training.settings import TrainSettings

@@ -25,9 +25,9 @@ from torch import Tensor
 
 from deixis.language.vectors import shipped_vectors
 from deixis.language.vocabulary import Vocabulary
+from deixis.models.matching.model import TwoBranch
 from deixis.models.matching.pipeline import MatchingPipeline
 from deixis.models.matching.spec import TwoBranchSettings
-from deixis.models.matching.two_branch import TwoBranch
 from deixis.models.pipeline import new_model
 from deixis.models.provenance import EncoderInfo, Provenance
 from deixis.storage.artifacts import read_artifact, write_artifact

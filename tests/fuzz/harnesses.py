@@ -37,9 +37,9 @@ from deixis.language.vectors import read_vector_file
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.cca.model import CCA
 from deixis.models.describer.phrase_bank import PhraseBank
+from deixis.models.matching.model import TwoBranch
 from deixis.models.matching.pipeline import MatchingPipeline
 from deixis.models.matching.spec import TwoBranchSettings
-from deixis.models.matching.two_branch import TwoBranch
 from deixis.models.pipeline import load
 from deixis.models.provenance import EncoderInfo, Provenance
 from deixis.models.training.checkpoints import Position, read_checkpoint, write_checkpoint

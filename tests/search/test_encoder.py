@@ -16,7 +16,7 @@ from deixis.errors import DeixisError, PhotoError
 from deixis.language.sentence import Phrase
 from deixis.models.grounding import EmbeddingPipeline
 from deixis.models.installed import SHIPPED
-from deixis.models.matching.two_branch import TwoBranch
+from deixis.models.matching.model import TwoBranch
 from deixis.search import encoder as encoder_module
 from deixis.search.collection import search_encoder
 from deixis.search.encoder import MAX_REGIONS, PHOTO_MODEL, SearchEncoder

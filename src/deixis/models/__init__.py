@@ -23,9 +23,6 @@ from deixis.exports import lazy_exports
 if TYPE_CHECKING:
     from deixis.models.base import Embedder as Embedder
     from deixis.models.base import Scorer as Scorer
-    from deixis.models.cca.combined import Combined as Combined
-    from deixis.models.cca.combined import CombinedSettings as CombinedSettings
-    from deixis.models.cca.combined import WithParts as WithParts
     from deixis.models.cca.model import CCA as CCA
     from deixis.models.cca.model import Stacked as Stacked
     from deixis.models.cca.spec import CCASettings as CCASettings
@@ -37,17 +34,19 @@ if TYPE_CHECKING:
     from deixis.models.installed import InstalledModel
     from deixis.models.m_rnn.model import MRNN as MRNN
     from deixis.models.m_rnn.spec import MRNNSettings as MRNNSettings
-    from deixis.models.matching.similarity import Similarity as Similarity
+    from deixis.models.matching.combined import Combined as Combined
+    from deixis.models.matching.combined import CombinedSettings as CombinedSettings
+    from deixis.models.matching.combined import WithParts as WithParts
+    from deixis.models.matching.model import Similarity as Similarity
+    from deixis.models.matching.model import TwoBranch as TwoBranch
     from deixis.models.matching.spec import SimilaritySettings as SimilaritySettings
     from deixis.models.matching.spec import TwoBranchSettings as TwoBranchSettings
-    from deixis.models.matching.two_branch import TwoBranch as TwoBranch
     from deixis.models.region_inputs import RegionInputs as RegionInputs
 
 __all__, __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "base": "Embedder Scorer",
-        "cca.combined": "Combined CombinedSettings WithParts",
         "cca.model": "CCA Stacked",
         "cca.spec": "CCASettings",
         "grounder.model": "Grounder GroundingOutput",
@@ -56,9 +55,9 @@ __all__, __getattr__, __dir__ = lazy_exports(
         "hm_lstm.spec": "HMLSTMSettings",
         "m_rnn.model": "MRNN",
         "m_rnn.spec": "MRNNSettings",
-        "matching.similarity": "Similarity",
+        "matching.combined": "Combined CombinedSettings WithParts",
+        "matching.model": "Similarity TwoBranch",
         "matching.spec": "SimilaritySettings TwoBranchSettings",
-        "matching.two_branch": "TwoBranch",
         "region_inputs": "RegionInputs",
     },
 )

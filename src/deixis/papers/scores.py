@@ -17,7 +17,6 @@ from deixis.evaluation.phrase_precision import average_precisions
 from deixis.evaluation.ranked_boxes import NEVER
 from deixis.evaluation.retrieval import Ranking, recall_at_k
 from deixis.models.base import Scorer
-from deixis.models.cca.combined import ENTITIES, PARTS_ALONE, TWO_BRANCH, Combined, WithParts, mentioned_phrases
 from deixis.models.consensus.consensus import Candidates, cross_validated_order
 from deixis.models.consensus.reranking import Neighbours, Oracle, RerankConfig, neighbour_vectors
 from deixis.models.evaluation import EvaluationData, phrase_scores, score_ranking
@@ -25,6 +24,7 @@ from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence
 from deixis.models.m_rnn.evaluation import score_captioner
 from deixis.models.m_rnn.model import MRNN, as_vectors_and_cells
 from deixis.models.m_rnn.model import Photos as PhotoInputs
+from deixis.models.matching.combined import ENTITIES, PARTS_ALONE, TWO_BRANCH, Combined, WithParts, mentioned_phrases
 from deixis.papers.results import ModelScores
 from deixis.papers.tables import CaptionOptions, Weights, find_table
 

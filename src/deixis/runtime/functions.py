@@ -280,7 +280,7 @@ class Functions:
         assert self._make_module is not None  # noqa: S101 - checked by __init__
         assert self._artifact is not None  # noqa: S101 - as above
         require_torch("training, or a network without graphs,")
-        from deixis.storage.networks import set_weights, without_weights
+        from deixis.runtime.modules import set_weights, without_weights
 
         with damaged(self._artifact.folder or Path()):
             with without_weights():
@@ -309,7 +309,7 @@ class Functions:
         if self._module is None and self._artifact is not None and self._artifact.graphs:
             return Artifact(kind, settings, self._artifact.arrays, graphs=self._artifact.graphs)
         from deixis.runtime.export import export_functions
-        from deixis.storage.networks import weights_of
+        from deixis.runtime.modules import weights_of
 
         if self._graphs is None:  # they do not depend on the weights
             self._graphs = export_functions(self.module)

@@ -262,7 +262,7 @@ def read_artifact(
     mapped
         Map arrays into memory, read-only, instead of reading them: for large ones of which few rows are used.
     keep_half
-        Return half precision as it is stored instead of as float32: for `storage.networks.set_weights`, because torch
+        Return half precision as it is stored instead of as float32: for `runtime.modules.set_weights`, because torch
         converts it faster.
     """
     artifact = _read(Path(folder), mapped, keep_half, 1)

@@ -106,5 +106,7 @@ class RewardRun(LikelihoodRun):
     def trainer(self, out: Path, **others: Any) -> Trainer[torch.Tensor]:
         trainer = super().trainer(out, **others)
         trainer.sampler = PhotoSampler(np.arange(12), self.settings.batch_size)
-        trainer.evaluate = {"dev": lambda: DevScores("cider", {"cider": caption_cider(self.model, self.photos, REFERENCES)})}
+        trainer.evaluate = {
+            "dev": lambda: DevScores("cider", {"cider": caption_cider(self.model, self.photos, REFERENCES)})
+        }
         return trainer

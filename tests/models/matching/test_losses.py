@@ -24,6 +24,7 @@ from deixis.models.matching.losses import (
     logistic_loss,
     matching_loss,
 )
+from deixis.models.matching.model import TwoBranch
 from deixis.models.matching.networks import SimilarityNetwork, TwoBranchNetwork
 from deixis.models.matching.samplers import (
     LabelledRegionSampler,
@@ -33,7 +34,6 @@ from deixis.models.matching.samplers import (
     TripletBatch,
 )
 from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
-from deixis.models.matching.two_branch import TwoBranch
 from deixis.models.networks import word_tensors
 from tests.models.training.region_pairs import random_pairs
 

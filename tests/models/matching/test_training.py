@@ -18,8 +18,8 @@ from deixis.evaluation.retrieval import recall_at_k
 from deixis.language import vectors
 from deixis.language.vectors import WordVectors, shipped_vectors
 from deixis.models.grounding import RegionPipeline
+from deixis.models.matching.model import TwoBranch
 from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
-from deixis.models.matching.two_branch import TwoBranch
 from deixis.models.pipeline import load
 from deixis.models.training.data import MatchingDataSettings
 from deixis.models.training.runner import TrainResult, train

@@ -12,10 +12,9 @@ import torch
 
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.matching.losses import LogisticObjective, MatchingObjective
+from deixis.models.matching.model import Similarity, TwoBranch
 from deixis.models.matching.samplers import LabelledRegionSampler, RegionPhraseSampler, SentenceSampler
-from deixis.models.matching.similarity import Similarity
 from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
-from deixis.models.matching.two_branch import TwoBranch
 from deixis.models.training.objective import DevScores
 from deixis.models.training.run_record import DataDescription, RunDescription
 from deixis.models.training.settings import TrainSettings

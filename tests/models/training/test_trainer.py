@@ -24,10 +24,10 @@ from torch import nn
 
 from deixis.errors import DeixisError
 from deixis.models.matching.losses import MatchingObjective
+from deixis.models.matching.model import TwoBranch
 from deixis.models.matching.networks import TwoBranchNetwork
 from deixis.models.matching.samplers import LabelledPairs, SentenceSampler
 from deixis.models.matching.spec import TwoBranchSettings
-from deixis.models.matching.two_branch import TwoBranch
 from deixis.models.training import checkpoints
 from deixis.models.training.checkpoints import best_epoch, read_checkpoint
 from deixis.models.training.objective import DevScores, LossValue

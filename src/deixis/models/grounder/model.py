@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,24 +19,20 @@ from deixis.language.features.base import Text
 from deixis.language.quantity import stated_count
 from deixis.language.vectors import WordVectors
 from deixis.language.vocabulary import Vocabulary
-from deixis.language.word_table import WordTable, frozen_reference, open_frozen
-from deixis.models.base import Embedder
+from deixis.models.base import Embedder, WordNetworkModel
 from deixis.models.box_sets import BoxSet, BoxSetSettings, RegionMembers
 from deixis.models.grounder.inputs import Span, cell_arrays, make_text_inputs, text_arrays
 from deixis.models.grounder.spec import GrounderSettings
-from deixis.models.inputs import word_vectors
 from deixis.models.presence import PresenceCalibration
 from deixis.models.region_inputs import RegionInputs
 from deixis.runtime import Functions
-from deixis.storage.artifacts import Artifact, Storable
+from deixis.storage.artifacts import Artifact
 
 if TYPE_CHECKING:
     from deixis.models.grounder.network import GrounderNetwork
 
 PRESENCE = "presence_calibrations"
 """The setting in `config.json` that `scripts/fit_presence.py` writes."""
-
-_PHRASES_PER_BATCH = 1024
 
 _MIN_AGREEMENT = 0.5
 """IoU from which on a box counts for the best one, as for a correct box in evaluation."""
@@ -84,7 +80,7 @@ def vote(scores: Floats, boxes: Floats) -> Floats:
     return np.asarray(mean, dtype=boxes.dtype)
 
 
-class Grounder(Storable, Embedder):
+class Grounder(WordNetworkModel[GrounderSettings, "GrounderNetwork"], Embedder):
     """Finds the region of a photo that a phrase names.
 
     A new model is untrained; `deixis.train("grounder", …)` trains one. `channels` and `whole_size` are the dimensions
@@ -105,6 +101,10 @@ class Grounder(Storable, Embedder):
     """
 
     KIND = "grounder"
+    SETTINGS = GrounderSettings
+    SIZES = ("channels", "whole_size")
+    WORDS = "text_encoder.words"
+    vocabulary: Vocabulary
 
     def __init__(
         self,
@@ -120,14 +120,11 @@ class Grounder(Storable, Embedder):
     ) -> None:
         self.channels = channels
         self.whole_size = whole_size
-        self.vocabulary = vocabulary
-        self.settings = settings or GrounderSettings()
-        self.frozen = frozen
         self.box_sets = box_sets or BoxSetSettings()
         self.presence_calibrations = tuple(presence_calibrations)
-        self.functions = functions or Functions(self._make_network())
+        super().__init__(settings, vocabulary, frozen, functions)
 
-    def _make_network(self) -> GrounderNetwork:
+    def make_network(self) -> GrounderNetwork:
         from deixis.models.grounder.network import GrounderNetwork
 
         network = GrounderNetwork(self.channels, self.whole_size, len(self.vocabulary), self.settings)
@@ -136,19 +133,8 @@ class Grounder(Storable, Embedder):
         return network
 
     @property
-    def network(self) -> GrounderNetwork:
-        """The torch module."""
-        network: GrounderNetwork = self.functions.module
-        return network
-
-    @property
     def dimension(self) -> int:
         return self.settings.embedding_dim + 1
-
-    @property
-    def words(self) -> WordTable:
-        """The word vectors, as they are now if the network is being trained."""
-        return WordTable(self.vocabulary, self.functions.table("text_encoder.words.weight"), self.frozen)
 
     def ground(
         self, regions: RegionInputs, words: Sequence[str], spans: Sequence[Span], *, presence: bool = True
@@ -230,41 +216,20 @@ class Grounder(Storable, Embedder):
         return self._embed_phrases(features)
 
     def _embed_phrases(self, phrases: Sequence[Text]) -> Floats:
-        vectors = [np.zeros((0, self.dimension), dtype=np.float32)]
-        for begin in range(0, len(phrases), _PHRASES_PER_BATCH):
-            inputs = word_vectors(phrases[begin : begin + _PHRASES_PER_BATCH], self.words)
-            vectors.append(self.functions.in_blocks("embed_phrases", *inputs, columns=self.dimension))
-        return np.concatenate(vectors)
+        return self.embed_texts("embed_phrases", phrases, self.dimension)
 
-    def to_artifact(self) -> Artifact:
-        settings = {
-            "channels": self.channels,
-            "whole_size": self.whole_size,
-            "settings": asdict(self.settings),
-            "vocabulary": self.vocabulary.to_json(),
-            "frozen": frozen_reference(self.frozen),
-            "box_sets": asdict(self.box_sets),
-            PRESENCE: [asdict(each) for each in self.presence_calibrations],
-        }
-        return self.functions.to_artifact(self.KIND, settings)
+    def save_arguments(self) -> dict[str, Any]:
+        presence = [asdict(each) for each in self.presence_calibrations]
+        return {**super().save_arguments(), "box_sets": asdict(self.box_sets), PRESENCE: presence}
 
     @classmethod
-    def from_artifact(cls, artifact: Artifact) -> Self:
-        settings = artifact.settings
-        vocabulary, frozen = Vocabulary.from_json(settings["vocabulary"]), open_frozen(settings.get("frozen"))
-        functions = Functions(artifact=artifact, make_module=lambda: model._make_network())
-        hyperparameters = GrounderSettings(**settings["settings"])
-        sizes = settings["channels"], settings["whole_size"]
-        model = cls(
-            *sizes,
-            vocabulary,
-            hyperparameters,
-            frozen,
-            box_sets=BoxSetSettings(**settings.get("box_sets", {})),
-            presence_calibrations=[PresenceCalibration.from_json(each) for each in settings.get(PRESENCE, ())],
-            functions=functions,
-        )
-        return model
+    def load_arguments(cls, artifact: Artifact) -> dict[str, Any]:
+        saved = artifact.settings
+        return {
+            **super().load_arguments(artifact),
+            "box_sets": BoxSetSettings(**saved.get("box_sets", {})),
+            PRESENCE: [PresenceCalibration.from_json(each) for each in saved.get(PRESENCE, ())],
+        }
 
     def _check_sizes(self, photo: RegionInputs) -> None:
         sizes = photo.vectors.shape[1], len(photo.whole)

@@ -31,10 +31,10 @@ from deixis.language.sentence import Sentence
 from deixis.models.hm_lstm.data import ParsedPhotos
 from deixis.models.hm_lstm.model import HMLSTM
 from deixis.models.training.regions import CORRECT_IOU
+from deixis.runtime.modules import weights_of
 from deixis.storage.artifacts import damaged
 from deixis.storage.atomic import explain_os_errors, make_parents
 from deixis.storage.checksums import seal_line, unseal_line
-from deixis.storage.networks import weights_of
 from deixis.storage.progress import OnProgress, no_progress
 
 FORMAT = "deixis-correspondences"

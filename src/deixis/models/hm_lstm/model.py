@@ -6,9 +6,9 @@ its tree and a phrase is a node of it. Both use the same embedding layer, and so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,13 +18,12 @@ from deixis.data.pairs import Integers
 from deixis.language.sentence import Phrase, Sentence, parse_sentences
 from deixis.language.vectors import WordVectors
 from deixis.language.vocabulary import Vocabulary
-from deixis.language.word_table import WordTable, frozen_reference, open_frozen
-from deixis.models.base import Embedder
+from deixis.models.base import Embedder, WordNetworkModel
 from deixis.models.hm_lstm.spec import HMLSTMSettings
 from deixis.models.hm_lstm.trees import Forest, TreeBatch
 from deixis.models.inputs import check_rows
 from deixis.runtime import Functions
-from deixis.storage.artifacts import Artifact, Storable
+from deixis.storage.artifacts import Artifact
 
 if TYPE_CHECKING:
     from deixis.models.hm_lstm.network import HMLSTMNetwork
@@ -35,7 +34,7 @@ PHRASES_FOR_MEAN = 2000
 _PHRASE_MEAN = "phrase_mean"
 
 
-class HMLSTM(Storable, Embedder):
+class HMLSTM(WordNetworkModel[HMLSTMSettings, "HMLSTMNetwork"], Embedder):
     """Embeds photos, regions, sentences and phrases as unit vectors. English only.
 
     A new model is untrained; `deixis.train("hm-lstm", …)` trains one. Word vectors are not trained, but with a
@@ -51,48 +50,37 @@ class HMLSTM(Storable, Embedder):
     """
 
     KIND = "hm-lstm"
+    SETTINGS = HMLSTMSettings
+    SIZES = ("visual_size",)
+    WORDS = "words"
+    ARRAYS = (_PHRASE_MEAN,)
+    frozen: WordVectors
 
     def __init__(
         self,
         visual_size: int,
-        vectors: WordVectors,
+        frozen: WordVectors,
         settings: HMLSTMSettings | None = None,
         vocabulary: Vocabulary | None = None,
         *,
         functions: Functions | None = None,
     ) -> None:
-        self.settings = settings or HMLSTMSettings()
         self.visual_size = visual_size
-        self.vectors = vectors
-        self.vocabulary = vocabulary
-        self.functions = functions or Functions(self._make_network())
+        super().__init__(settings, vocabulary, frozen, functions)
         self.phrase_mean_: Floats = np.zeros(self.settings.embedding_dim, dtype=np.float32)
 
-    def _make_network(self) -> HMLSTMNetwork:
+    def make_network(self) -> HMLSTMNetwork:
         from deixis.models.hm_lstm.network import HMLSTMNetwork
 
         size = None if self.vocabulary is None else len(self.vocabulary)
-        network = HMLSTMNetwork(self.visual_size, self.vectors.dimension, self.settings, size)
+        network = HMLSTMNetwork(self.visual_size, self.frozen.dimension, self.settings, size)
         if network.words is not None:
             network.words.add_frozen(lambda: self.words.frozen_by_id(), self.settings.delta_dropout)
         return network
 
     @property
-    def network(self) -> HMLSTMNetwork:
-        """The torch module."""
-        network: HMLSTMNetwork = self.functions.module
-        return network
-
-    @property
     def dimension(self) -> int:
         return self.settings.embedding_dim
-
-    @property
-    def words(self) -> WordTable:
-        """The word vectors, as they are now if the network is being trained."""
-        if self.vocabulary is None:
-            return WordTable(Vocabulary((), ()), frozen=self.vectors)
-        return WordTable(self.vocabulary, self.functions.table("words.weight"), self.vectors)
 
     def prepare_visual(self, features: ArrayLike) -> Floats:
         rows = check_rows(features, self.visual_size, "photo or region")
@@ -183,7 +171,7 @@ class HMLSTM(Storable, Embedder):
         With `trees`, only the words of these trees have a vector.
         """
         used = forest.used_words(np.arange(len(forest)) if trees is None else trees)
-        vectors = np.zeros((len(forest.words) + 1, self.vectors.dimension), dtype=np.float32)
+        vectors = np.zeros((len(forest.words) + 1, self.frozen.dimension), dtype=np.float32)
         vectors[used] = self.words.vectors(forest.words[word] for word in used.tolist())
         return vectors
 
@@ -210,30 +198,29 @@ class HMLSTM(Storable, Embedder):
             visual, text = to_unit_length(visual - visual.mean(axis=0)), to_unit_length(text - self.phrase_mean_)
         return self.scores(visual, text)
 
+    def save_arrays(self) -> dict[str, NDArray[Any]]:
+        return {_PHRASE_MEAN: self.phrase_mean_}
+
+    def load_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        mean = arrays[_PHRASE_MEAN]
+        if mean.shape != self.phrase_mean_.shape:
+            raise ValueError(f"the phrase mean has shape {mean.shape}, not {self.phrase_mean_.shape}")
+        self.phrase_mean_ = mean
+
     def to_artifact(self) -> Artifact:
-        settings = {"visual_size": self.visual_size, "settings": asdict(self.settings)}
-        mean = {_PHRASE_MEAN: self.phrase_mean_}
-        if self.vocabulary is None:
-            network = self.functions.to_artifact(self.KIND, settings, mean)
-            return replace(network, parts={"vectors": self.vectors.to_artifact()})
-        words = {"vocabulary": self.vocabulary.to_json(), "frozen": frozen_reference(self.vectors)}
-        return self.functions.to_artifact(self.KIND, settings | words, mean)
+        artifact = super().to_artifact()
+        if self.vocabulary is not None:
+            return artifact
+        # Vectors that no difference is trained from may be any: the model holds them.
+        settings = {name: artifact.settings[name] for name in (*self.SIZES, "settings")}
+        return replace(artifact, settings=settings, parts={"vectors": self.frozen.to_artifact()})
 
     @classmethod
-    def from_artifact(cls, artifact: Artifact) -> Self:
-        vectors, vocabulary = open_frozen(artifact.settings.get("frozen")), None
-        if vectors is None:
-            vectors = WordVectors.from_artifact(artifact.parts["vectors"])
-        else:
-            vocabulary = Vocabulary.from_json(artifact.settings["vocabulary"])
-        settings = HMLSTMSettings(**artifact.settings["settings"])
-        functions = Functions(artifact=artifact, make_module=lambda: model._make_network(), other_arrays=[_PHRASE_MEAN])
-        model = cls(artifact.settings["visual_size"], vectors, settings, vocabulary, functions=functions)
-        mean = artifact.arrays[_PHRASE_MEAN]
-        if mean.shape != model.phrase_mean_.shape:
-            raise ValueError(f"the phrase mean has shape {mean.shape}, not {model.phrase_mean_.shape}")
-        model.phrase_mean_ = mean
-        return model
+    def load_arguments(cls, artifact: Artifact) -> dict[str, Any]:
+        arguments = super().load_arguments(artifact)
+        if arguments["frozen"] is None:
+            arguments["frozen"] = WordVectors.from_artifact(artifact.parts["vectors"])
+        return arguments
 
 
 def _as_phrase(text: str | Sentence | Phrase) -> Phrase:

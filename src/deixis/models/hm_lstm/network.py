@@ -18,8 +18,7 @@ from deixis.arrays import Floats
 from deixis.data.pairs import Integers
 from deixis.models.hm_lstm.spec import HMLSTMSettings
 from deixis.models.hm_lstm.trees import LevelRows, TreeBatch
-from deixis.models.networks import move_tensors
-from deixis.models.word_embedding import WordEmbedding
+from deixis.models.networks import WordEmbedding, move_tensors
 from deixis.runtime import Array, Function
 from deixis.runtime.modules import eval_mode
 

@@ -9,9 +9,9 @@ from deixis.storage.artifacts import Artifact, Storable
 
 _CLASSES = {
     "cca": ("cca.model", "CCA"),
-    "similarity": ("matching.similarity", "Similarity"),
+    "similarity": ("matching.model", "Similarity"),
     "stacked": ("cca.model", "Stacked"),
-    "two-branch": ("matching.two_branch", "TwoBranch"),
+    "two-branch": ("matching.model", "TwoBranch"),
 }
 
 

@@ -17,6 +17,7 @@ from deixis.language.features import TextFeatures
 from deixis.language.features.base import words_of
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.matching.losses import Features, LogisticObjective, MatchingObjective
+from deixis.models.matching.model import Similarity, TwoBranch
 from deixis.models.matching.pipeline import MatchingPipeline
 from deixis.models.matching.samplers import (
     LabelledRegionSampler,
@@ -24,9 +25,7 @@ from deixis.models.matching.samplers import (
     RegionPhraseSampler,
     SentenceSampler,
 )
-from deixis.models.matching.similarity import Similarity
 from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
-from deixis.models.matching.two_branch import TwoBranch
 from deixis.models.photo_features import PhotoFeatures, sentence_vectors
 from deixis.models.training.data import MatchingDataSettings, read_encoder_vectors, training_photos
 from deixis.models.training.distributed import rank_zero_first, seeded

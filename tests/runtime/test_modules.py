@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
+from deixis.runtime.modules import set_weights, weights_of, without_weights
 from deixis.storage.artifacts import Artifact, read_artifact, write_artifact
-from deixis.storage.networks import set_weights, weights_of, without_weights
 
 
 def empty(columns: int = 2, rows: int = 3) -> nn.Linear:

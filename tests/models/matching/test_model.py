@@ -1,4 +1,4 @@
-"""The embedding network: layer by layer as in the paper, and as a model that is saved and opened."""
+"""The two networks of the paper: layer by layer as it writes, and as models that are saved and opened."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ import deixis
 from deixis.errors import DeixisError
 from deixis.language.vectors import shipped_vectors
 from deixis.language.vocabulary import Vocabulary
-from deixis.models.matching.networks import Branch, TwoBranchNetwork
-from deixis.models.matching.spec import TwoBranchSettings
-from deixis.models.matching.two_branch import TwoBranch
+from deixis.models.matching import model as model_module
+from deixis.models.matching.model import Similarity, TwoBranch
+from deixis.models.matching.networks import Branch, SimilarityNetwork, TwoBranchNetwork
+from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
 from deixis.models.registry import get_spec
 from deixis.models.training.settings import Settings
 from deixis.storage.artifacts import CONFIG, read_artifact
@@ -25,7 +26,9 @@ from tests.models.presets import paper_presets
 from tests.unchecked import without_checksums
 
 SMALL = TwoBranchSettings(hidden_size=16, embedding_dim=8)
+SMALL_SIMILARITY = SimilaritySettings(hidden_size=16, embedding_dim=8)
 PAPERS = paper_presets("two-branch", TwoBranchSettings)
+SIMILARITY_PAPERS = paper_presets("similarity", SimilaritySettings)
 WORDS = Vocabulary(("a", "dog", "cat"), (3, 2, 1))
 
 
@@ -67,6 +70,8 @@ def test_branches_are_those_of_the_paper(name: str, width: int, after: list[tupl
 def test_the_lstm_of_section_5_3_precedes_a_branch_of_1024_and_512() -> None:
     with torch.device("meta"):
         network = TwoBranchNetwork(4096, 8569, PAPERS["papers/two-branch-lstm"])
+        other = TwoBranchNetwork(4096, 8569, PAPERS["papers/two-branch-sentences"])
+    assert shapes(network.visual) == shapes(other.visual)
     assert shapes(network.text)[0] == ("Linear", (512, 1024))
     assert shapes(network.text)[3] == ("Linear", (1024, 512))
     assert network.encoder is not None
@@ -222,6 +227,9 @@ def test_embeddings_that_do_not_fit_the_vocabulary_are_refused(tmp_path: Path) -
 def test_empty_inputs_give_no_vectors() -> None:
     assert TwoBranch(5, 4, SMALL).prepare_visual(np.zeros((0, 5))).shape == (0, 8)
     assert TwoBranch(5, 4, SMALL).prepare_text(np.zeros((0, 4))).shape == (0, 8)
+    similarity = Similarity(5, 4, SMALL_SIMILARITY)
+    none, some = similarity.prepare_visual(np.zeros((0, 5))), similarity.prepare_text(rows(3, 4))
+    assert similarity.scores(none, some).shape == (0, 3)
     worded = TwoBranch(5, settings=replace(SMALL, text_encoder="lstm"), vocabulary=WORDS)
     assert worded.prepare_text([]).shape == (0, 8)
 
@@ -271,6 +279,7 @@ def test_an_inconsistent_artifact_is_refused(changes: dict[str, object], tmp_pat
         ({"temperature": 0.0}, "temperature=0.0"),
         ({"neighbour_sampling": False, "text_neighbour_weight": 0.1}, "neighbour_sampling=true"),
         ({"visual_to_text_weight": 0.0, "text_to_visual_weight": 0.0}, "text_to_visual_weight=0"),
+        ({"linear": True, "hidden_size": 8, "text_branch_size": 4}, "text_branch_size=4"),
     ],
 )
 def test_invalid_settings_are_refused(changes: dict[str, object], complaint: str) -> None:
@@ -281,6 +290,8 @@ def test_invalid_settings_are_refused(changes: dict[str, object], complaint: str
 def test_features_of_another_size_are_refused() -> None:
     with pytest.raises(DeixisError, match=r"\(3, 6\).* 5 "):
         TwoBranch(5, 4, SMALL).prepare_visual(rows(3, 6))
+    with pytest.raises(DeixisError, match=r"\(3, 5\).* 4 "):
+        Similarity(5, 4, SMALL_SIMILARITY).prepare_text(rows(3, 5))
 
 
 def test_words_and_features_are_not_confused() -> None:
@@ -327,11 +338,69 @@ def test_training_refuses_such_a_schedule_before_it_reads_anything(tmp_path: Pat
         deixis.train("two-branch", tmp_path / "no data", settings="papers/two-branch-phrases", epochs=2)
 
 
-def test_the_lstm_network_keeps_the_image_branch_of_the_other_networks() -> None:
-    lstm, other = (TwoBranchNetwork(10, 7, PAPERS[f"papers/two-branch-{name}"]) for name in ("lstm", "sentences"))
-    assert [tuple(weight.shape) for weight in lstm.visual.parameters()] == [
-        tuple(weight.shape) for weight in other.visual.parameters()
-    ]
-    assert lstm.text.layers[0].weight.shape == (1024, 512)
-    with pytest.raises(DeixisError, match="text_branch_size=4"):
-        TwoBranchSettings(linear=True, hidden_size=8, text_branch_size=4)
+def sizes(network: SimilarityNetwork) -> list[tuple[int, int]]:
+    return [(layer.in_features, layer.out_features) for layer in network.fused if isinstance(layer, nn.Linear)]
+
+
+@pytest.mark.parametrize(
+    ("name", "after_product"),
+    [
+        ("phrases", [(512, 512), (512, 256), (256, 1)]),
+        ("phrases-two-layers", [(512, 256), (256, 1)]),
+        ("phrases-one-layer", [(512, 1)]),
+        ("phrases-linear", [(1024, 512), (512, 256), (256, 1)]),
+        ("sentences", [(512, 512), (512, 256), (256, 1)]),
+    ],
+)
+def test_layers_after_the_product_are_those_of_the_paper(name: str, after_product: list[tuple[int, int]]) -> None:
+    with torch.device("meta"):
+        network = SimilarityNetwork(4096, 6000, SIMILARITY_PAPERS[f"papers/similarity-{name}"])
+    assert sizes(network) == after_product
+    kinds = [type(layer) for layer in network.fused]
+    assert kinds == [nn.Linear, nn.ReLU] * (len(after_product) - 1) + [nn.Linear]
+
+
+def test_similarity_presets_are_those_of_the_paper() -> None:
+    found = {name.removeprefix("papers/similarity-"): settings for name, settings in SIMILARITY_PAPERS.items()}
+    linear = {name for name, settings in found.items() if settings.linear}
+    single = {name for name, settings in found.items() if settings.positives == "single"}
+    assert linear == {"phrases-linear", "phrases-linear-single-positive"}
+    assert single == {"phrases-single-positive", "phrases-linear-single-positive"}
+    assert (found["sentences"].hidden_size, found["sentences"].dropout) == (2048, 0.5)
+    assert (found["phrases"].hidden_size, found["phrases"].dropout) == (1024, 0)
+
+
+def test_a_similarity_is_computed_from_the_product_of_both_branches() -> None:
+    network = SimilarityNetwork(5, 4, SMALL_SIMILARITY).eval()
+    x, y = torch.from_numpy(rows(6, 5)), torch.from_numpy(rows(6, 4))
+    with torch.no_grad():
+        product = network.visual(x) * network.text(y)
+        first, second, third = (layer for layer in network.fused if isinstance(layer, nn.Linear))
+        hidden = torch.clamp(product @ first.weight.T + first.bias, min=0)
+        hidden = torch.clamp(hidden @ second.weight.T + second.bias, min=0)
+        torch.testing.assert_close(network(x, y), (hidden @ third.weight.T + third.bias)[:, 0])
+
+
+@pytest.mark.parametrize("at_a_time", [1, 13, 10_000])
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_a_block_of_scores_equals_those_of_single_pairs(
+    layers: int, at_a_time: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_module, "BLOCK_PAIRS", at_a_time)
+    model = Similarity(5, 4, SimilaritySettings(hidden_size=16, embedding_dim=8, fusion_layers=layers))
+    model.network.eval()
+    x, y = rows(7, 5), rows(9, 4)
+    scores = model.scores(model.prepare_visual(x), model.prepare_text(y))
+    assert scores.shape == (7, 9)
+    assert scores.dtype == np.float32
+    with torch.no_grad():
+        for i in range(7):
+            for j in range(9):
+                one = model.network(torch.from_numpy(x[i : i + 1]), torch.from_numpy(y[j : j + 1]))
+                assert scores[i, j] == pytest.approx(one.item(), abs=1e-5)
+
+
+@pytest.mark.parametrize("settings", [{"fusion_layers": 4}, {"fusion_layers": 0}, {"hidden_size": 0}, {"dropout": 1.0}])
+def test_invalid_similarity_settings_are_refused(settings: dict[str, int]) -> None:
+    with pytest.raises(DeixisError):
+        SimilaritySettings(**settings)  # type: ignore[arg-type]

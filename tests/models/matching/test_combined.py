@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from deixis.data.records import Caption, Mention
 from deixis.errors import DeixisError
 from deixis.models import Combined, CombinedSettings, Embedder, WithParts
-from deixis.models.cca import combined
-from deixis.models.cca.combined import ENTITIES, TWO_BRANCH, mentioned_phrases
+from deixis.models.matching import combined
+from deixis.models.matching.combined import ENTITIES, TWO_BRANCH, mentioned_phrases
 
 
 class Unit(Embedder):
