@@ -6,8 +6,6 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -115,92 +113,6 @@ def test_scenes_have_the_requested_number_of_objects() -> None:
     for number in (1, 2, 3, 4):
         for scene in make_scenes(20, objects=(number, number)):
             assert len({chain for box in scene.photo.boxes for chain in box.chains}) == number
-
-
-def test_no_two_scenes_of_a_set_have_the_same_captions() -> None:
-    seen = Counter(
-        frozenset(
-            # "A small red circle ... on the left" in whatever words: what the exact boxes and captions say.
-            (colour, caption_shape(scene.photo, chain), side_class(scene.photo, chain), place(scene.photo, chain))
-            for chain, colour in colours_of_chains(scene.photo).items()
-        )
-        for scene in make_scenes(400, seed=1, objects=(1, 2))
-    )
-    assert max(seen.values()) == 1
-
-
-def caption_shape(photo: Photo, chain: str) -> str:
-    caption = photo.captions[0]
-    return next(caption.phrase(m).split()[-1] for m in caption.mentions if m.chain == chain)
-
-
-def side_class(photo: Photo, chain: str) -> bool:
-    x1, y1, x2, y2 = photo.boxes_of(chain)[0].xyxy
-    return max(x2 - x1, y2 - y1) > 21
-
-
-def place(photo: Photo, chain: str) -> tuple[int, int]:
-    x1, y1, x2, y2 = geometry.union([box.xyxy for box in photo.boxes_of(chain)])
-    return round((x1 + x2 - 96) / 62), round((y1 + y2 - 96) / 62)
-
-
-def image_features(scene: Scene) -> npt.NDArray[np.float64]:
-    """For each colour, where it is (8 × 8) and, cut out and squeezed, how it looks (6 × 6)."""
-    features = []
-    for mask in shown(scene.pixels).values():
-        if mask.sum() < 20:
-            features.append(np.zeros(64 + 36))
-            continue
-        grid = mask.reshape(8, 12, 8, 12).mean(axis=(1, 3))
-        x1, y1, x2, y2 = (int(edge) for edge in extent(mask))
-        rows = np.linspace(y1, y2 - 1, 6).round().astype(int)
-        columns = np.linspace(x1, x2 - 1, 6).round().astype(int)
-        features.append(np.concatenate([grid.ravel(), mask[np.ix_(rows, columns)].ravel()]))
-    return np.concatenate([*features, [1.0]])
-
-
-def bag_of_words(texts: Sequence[str], vocabulary: dict[str, int]) -> npt.NDArray[np.float64]:
-    """Words and pairs of neighbouring words, there or not."""
-    bags = np.zeros((len(texts), len(vocabulary)))
-    for row, text in enumerate(texts):
-        for term in terms(text):
-            if term in vocabulary:
-                bags[row, vocabulary[term]] = 1
-    return bags
-
-
-def terms(text: str) -> list[str]:
-    words = text.lower().split()
-    return [*words, *(f"{a} {b}" for a, b in pairwise(words))]
-
-
-def recall_at_1(x: npt.NDArray[np.float64], captions: Sequence[Sequence[str]], order: npt.NDArray[np.intp]) -> float:
-    """Ridge regression from photos to words; then each sentence of a held-out photo looks for that photo.
-
-    `order` says whose captions each training photo gets; the photos after them are held out.
-    """
-    n = len(order)
-    texts = [" ".join(captions[i]) for i in order]
-    common = Counter(term for text in texts for term in set(terms(text)))
-    vocabulary = {term: i for i, term in enumerate(sorted(t for t, count in common.items() if count >= 5))}
-    y = bag_of_words(texts, vocabulary)
-    middle = y.mean(axis=0)
-    weights = np.linalg.solve(x[:n].T @ x[:n] + 3.0 * np.eye(x.shape[1]), x[:n].T @ (y - middle))
-    # A rare term that is there says more than a common one.
-    rarity = 1 / np.sqrt(middle * (1 - middle) + 1e-2)
-    predicted = x[n:] @ weights * rarity
-    predicted /= np.linalg.norm(predicted, axis=1, keepdims=True)
-    queries = bag_of_words([text for five in captions[n:] for text in five], vocabulary) * rarity
-    found = (queries @ predicted.T).argmax(axis=1)
-    return float(np.mean(found == np.repeat(np.arange(len(predicted)), 5)))
-
-
-def test_a_simple_learner_finds_photos_by_sentences_and_only_if_it_saw_the_right_ones() -> None:
-    scenes = list(make_scenes(800, seed=5))
-    x = np.stack([image_features(scene) for scene in scenes])
-    captions = [[caption.text for caption in scene.photo.captions] for scene in scenes]
-    assert recall_at_1(x, captions, np.arange(700)) > 0.9
-    assert recall_at_1(x, captions, np.random.default_rng(0).permutation(700)) < 0.05
 
 
 def test_written_scenes_are_a_data_set_with_splits_and_files(tmp_path: Path) -> None:
