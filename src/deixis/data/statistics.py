@@ -12,17 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deixis.arrays import BoolArray, IntArray
 from deixis.data.dataset import Dataset
 from deixis.data.records import ENTITY_TYPES, NOT_VISUAL
 from deixis.errors import DeixisError
 from deixis.storage.atomic import new_file
-
-Flags = npt.NDArray[np.bool_]
-Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -142,7 +139,9 @@ def compute_statistics(dataset: Dataset, split: str | None = None) -> Statistics
     )
 
 
-def _types(mentions: pa.Table, visual: Flags, mention_chain: Counts, chain_count: int) -> list[tuple[str, Flags]]:
+def _types(
+    mentions: pa.Table, visual: BoolArray, mention_chain: IntArray, chain_count: int
+) -> list[tuple[str, BoolArray]]:
     """Return the name of each type and a mask of its chains."""
     lists = mentions["types"].combine_chunks()
     codes = pc.dictionary_encode(lists.values)
@@ -158,7 +157,7 @@ def _types(mentions: pa.Table, visual: Flags, mention_chain: Counts, chain_count
     return found
 
 
-def _integers(column: pa.ChunkedArray) -> Counts:
+def _integers(column: pa.ChunkedArray) -> IntArray:
     """Return a column as an array; null becomes −1."""
     return np.asarray(pc.fill_null(column, -1).to_numpy(), dtype=np.int64)
 

@@ -18,14 +18,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from deixis.arrays import dequantize, softmax
+from deixis.arrays import Floats, IntArray, dequantize, softmax
 from deixis.language.trees import Tree, leaf, phrase
 from deixis.storage.artifacts import Artifact, damaged, read_artifact
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.tokens import Token, tokenize
-
-Array = npt.NDArray[np.float32]
-Numbers = npt.NDArray[np.int64]
 
 SentenceInput = str | Sequence[Token] | Sequence[str]
 """A sentence as text, as tokens or as plain words."""
@@ -61,7 +58,7 @@ class WordRows:
         self.size = self._first_hashed + _HASHED_ROWS
         self._cache: dict[str, tuple[int, ...]] = {}
 
-    def __call__(self, words: Sequence[str]) -> Numbers:
+    def __call__(self, words: Sequence[str]) -> IntArray:
         """Return one line of rows per token, with one more line at each end of the sentence."""
         lines = [(self.before,) * self.per_token, *map(self._of_word, words), (self.after,) * self.per_token]
         return np.array(lines, dtype=np.int64)
@@ -89,21 +86,21 @@ def _shape(word: str) -> str:
 class _Layer:
     """Bidirectional LSTM layer: (2, inputs, 4h), (2, h, 4h) and (2, 1, 4h), gates in the order i, f, o, g."""
 
-    from_input: Array
-    from_state: Array
-    bias: Array
+    from_input: Floats
+    from_state: Floats
+    bias: Floats
 
-    def __call__(self, inputs: Array) -> Array:
+    def __call__(self, inputs: Floats) -> Floats:
         """The states for inputs (b, n, d), from the left and from the right: (b, n, 2h)."""
         sentences, length, width = inputs.shape
         size = self.from_state.shape[1]
         both_directions = np.stack([inputs, inputs[:, ::-1]]).reshape(2, sentences * length, width)
         gates = (both_directions @ self.from_input + self.bias).reshape(2, sentences, length, 4 * size)
-        state: Array = np.zeros((2, sentences, size), np.float32)
+        state: Floats = np.zeros((2, sentences, size), np.float32)
         cell = state
         states = np.empty((2, sentences, length, size), np.float32)
         for step in range(length):
-            activations: Array = np.tanh(gates[:, :, step] + state @ self.from_state)
+            activations: Floats = np.tanh(gates[:, :, step] + state @ self.from_state)
             # The weights of the first three gates are halved on loading, because sigmoid(x) = tanh(x / 2) / 2 + 1/2.
             sigmoids = activations[..., : 3 * size] * _HALF + _HALF
             cell = sigmoids[..., size : 2 * size] * cell + sigmoids[..., :size] * activations[..., 3 * size :]
@@ -112,7 +109,7 @@ class _Layer:
         return np.concatenate([states[0], states[1][:, ::-1]], axis=2)
 
 
-def all_spans(count: int) -> tuple[Numbers, Numbers]:
+def all_spans(count: int) -> tuple[IntArray, IntArray]:
     """Return the starts and ends of all spans of a number of tokens, in the order of `SpanScores`."""
     starts, ends = np.triu_indices(count + 1, 1)
     return starts, ends
@@ -138,13 +135,13 @@ class SpanScores:
         with damaged(folder):
             return cls(artifact)
 
-    def __call__(self, sentences: Sequence[Sequence[str]]) -> tuple[Array, Array]:
+    def __call__(self, sentences: Sequence[Sequence[str]]) -> tuple[Floats, Floats]:
         """Compute the label probabilities of each span and the tag scores of each word.
 
         The b sentences must have the same length n. Spans are in the order of `all_spans`: (b, n (n + 1) / 2, labels).
         """
         weights = self._weights
-        states: Array = weights["vectors"][np.stack([self._rows(words) for words in sentences])].sum(axis=2)
+        states: Floats = weights["vectors"][np.stack([self._rows(words) for words in sentences])].sum(axis=2)
         for layer in self._layers:
             states = layer(states)
         half = states.shape[2] // 2
@@ -156,7 +153,7 @@ class SpanScores:
         return softmax(spans), states[:, 1:-1] @ weights["tag"] + weights["tag_bias"]
 
 
-def _layer(weights: dict[str, Array], name: str) -> _Layer:
+def _layer(weights: dict[str, Floats], name: str) -> _Layer:
     from_input, from_state, bias = (weights[name + part].copy() for part in ("input", "state", "bias"))
     halved = 3 * from_state.shape[1]
     for array in (from_input, from_state, bias):
@@ -164,7 +161,7 @@ def _layer(weights: dict[str, Array], name: str) -> _Layer:
     return _Layer(from_input, from_state, bias)
 
 
-def _unpack(stored: Mapping[str, npt.NDArray[Any]], name: str) -> Array:
+def _unpack(stored: Mapping[str, npt.NDArray[Any]], name: str) -> Floats:
     """Convert stored weights, float16 or int8 with a scale per row, to float32."""
     return dequantize(stored[name], stored.get(f"{name}_scale", 1))
 
@@ -222,7 +219,7 @@ class Parser:
             ]
             yield self._build_tree(leaves, own_labels, own_splits)
 
-    def _build_tree(self, leaves: list[Tree], labels: Numbers, splits: Numbers) -> Tree:
+    def _build_tree(self, leaves: list[Tree], labels: IntArray, splits: IntArray) -> Tree:
         """Follow the chart down from the sentence, then build the tree bottom-up."""
         order: list[tuple[int, int]] = []
         stack = [(0, len(leaves))]
@@ -246,7 +243,7 @@ class Parser:
         return built[0, len(leaves)][0]
 
 
-def _best_trees(spans: Array, count: int) -> tuple[Numbers, Numbers]:
+def _best_trees(spans: Floats, count: int) -> tuple[IntArray, IntArray]:
     """The label and the split of each span in the tree with the highest sum of scores, for each sentence.
 
     All sentences have `count` tokens, with spans in the order of `all_spans`. A span that is not a phrase scores 0, so

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from deixis.arrays import BoolArray
 from deixis.language.words import senses, stem
 from deixis.search.query import content_words
 from deixis.tokens import tokenize
@@ -14,8 +14,6 @@ from deixis.tokens import words as words_of_tokens
 
 MIN_WORD_SHARE = 2 / 3
 """Fraction of the words of a query that the captions of a relevant photo must contain."""
-
-Mask = NDArray[np.bool_]
 
 
 class Relevance:
@@ -39,17 +37,17 @@ class Relevance:
 
     def __init__(self, captions: Sequence[Iterable[str]]) -> None:
         self.count = len(captions)
-        self._with_word: dict[str, Mask] = {}
-        by_word: dict[str, Mask] = {}
+        self._with_word: dict[str, BoolArray] = {}
+        by_word: dict[str, BoolArray] = {}
         for index, of_photo in enumerate(captions):
             for word in {word for caption in of_photo for word in words_of(caption)}:
                 by_word.setdefault(word, np.zeros(self.count, dtype=bool))[index] = True
-        self._by_meaning: dict[object, Mask] = {}
+        self._by_meaning: dict[object, BoolArray] = {}
         for word, photos in by_word.items():
             for meaning in _meanings(word):
                 self._by_meaning[meaning] = self._by_meaning.get(meaning, photos) | photos
 
-    def of(self, query: str, phrases: Iterable[str]) -> Mask:
+    def of(self, query: str, phrases: Iterable[str]) -> BoolArray:
         """Return which photos are relevant to a query with these phrases: (photos,)."""
         words = words_of(query)
         if not words:
@@ -61,7 +59,7 @@ class Relevance:
             relevant &= self.with_word(name)
         return np.asarray(relevant)
 
-    def with_word(self, word: str) -> Mask:
+    def with_word(self, word: str) -> BoolArray:
         """Return which photos have a caption with the word or a synonym."""
         if word not in self._with_word:
             none = np.zeros(self.count, dtype=bool)

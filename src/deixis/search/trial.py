@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from deixis.arrays import Floats
+from deixis.arrays import BoolArray, Floats
 from deixis.data.dataset import Dataset
 from deixis.data.merging import named_splits
 from deixis.language.sentence import Sentence
@@ -22,7 +22,7 @@ from deixis.models.region_inputs import read_regions
 from deixis.search.calibration import Evidence, QueryBank
 from deixis.search.encoder import MAX_REGIONS, EncodedSentence, SearchEncoder
 from deixis.search.index.base import RegionVectors
-from deixis.search.relevance import Mask, Relevance, words_of
+from deixis.search.relevance import Relevance, words_of
 from deixis.storage.progress import OnProgress, no_progress
 
 CAPTION, PHRASE, ABSENT = KINDS = ("caption", "phrase", "absent")
@@ -102,7 +102,7 @@ class TrialQuery:
     kind: str
     photo: int
     evidence: Evidence
-    relevant: Mask
+    relevant: BoolArray
     is_unknown: bool = False
 
 
@@ -134,7 +134,7 @@ class Trial:
         return self.vectors @ self.vectors.T
 
     @cached_property
-    def alike(self) -> Mask:
+    def alike(self) -> BoolArray:
         """For all pairs of photos, whether the second is relevant to a caption of the first."""
         alike = np.zeros((len(self), len(self)), dtype=bool)
         for query in self.queries:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deixis.annotate.material import Material
-from deixis.arrays import Floats, logistic
+from deixis.arrays import Floats, IntArray, logistic
 from deixis.data.records import ENTITY_TYPES
 from deixis.language.entity_types import COLOURS
 from deixis.language.quantity import singular
@@ -29,7 +29,6 @@ from deixis.tokens import tokenize
 
 SHIPPED = Path(__file__).parent / "shipped" / "coreference"
 
-Ints = NDArray[np.int64]
 Pair = tuple[int, int]
 
 INSIDE, BEFORE, AFTER = 6, 2, 3
@@ -159,10 +158,10 @@ def pair_features(one: MentionFeatures, other: MentionFeatures) -> list[float]:
     ]
 
 
-def word_ids(mentions: Sequence[MentionFeatures], vocabulary: dict[str, int], unknown: int) -> tuple[Ints, ...]:
+def word_ids(mentions: Sequence[MentionFeatures], vocabulary: dict[str, int], unknown: int) -> tuple[IntArray, ...]:
     """Return the word ids of the heads (n,) and of the words inside, before and after (n, maximum), padded with 0."""
 
-    def rows(words: Sequence[tuple[str, ...]], maximum: int) -> Ints:
+    def rows(words: Sequence[tuple[str, ...]], maximum: int) -> IntArray:
         table = np.zeros((len(words), maximum), np.int64)
         for row, found in zip(table, words, strict=True):
             last = found[-maximum:]
@@ -252,7 +251,7 @@ class Coreference(Storable):
         return cls(words, artifact.arrays, **settings)
 
 
-def _mean_vectors(vectors: Floats, ids: Ints) -> Floats:
+def _mean_vectors(vectors: Floats, ids: IntArray) -> Floats:
     """Return the mean embedding of each row without padding."""
     is_word = (ids > 0).astype(np.float32)[..., None]
     return np.asarray((vectors[ids] * is_word).sum(axis=1) / np.maximum(is_word.sum(axis=1), 1))

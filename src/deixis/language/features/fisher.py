@@ -25,13 +25,12 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from deixis.arrays import Floats, to_unit_length
+from deixis.arrays import FloatArray, Floats, to_unit_length
 from deixis.errors import DeixisError
 from deixis.language.features.base import Text, WordMeans, chunks_of, fitted, stack_chunks, token_counts
 from deixis.language.vectors import WordVectors
 from deixis.storage.artifacts import Artifact, Storable
 
-Doubles = NDArray[np.float64]
 Family = Literal["gaussian", "laplacian", "hybrid"]
 Count = Literal["words", "tokens"]
 
@@ -59,7 +58,7 @@ class ICA:
         self.unmixing_: Floats | None = None
         self.iterations_ = 0
 
-    def fit(self, vectors: Floats, weights: Doubles | None = None) -> Self:
+    def fit(self, vectors: Floats, weights: FloatArray | None = None) -> Self:
         """Fit to the rows of `vectors` with weights; directions without variance are dropped."""
         shares = np.full(len(vectors), 1 / len(vectors)) if weights is None else weights / weights.sum()
         mean = shares @ vectors
@@ -72,7 +71,7 @@ class ICA:
         self.unmixing_ = (rotation @ whitening).astype(np.float32)
         return self
 
-    def _rotate(self, white: Floats, shares: Floats) -> Doubles:
+    def _rotate(self, white: Floats, shares: Floats) -> FloatArray:
         """The rotation of whitened vectors that makes them least Gaussian."""
         size = white.shape[1]
         rotation = _orthogonal(np.random.default_rng(self.seed).normal(size=(size, size)))
@@ -104,7 +103,7 @@ class ICA:
         return ica
 
 
-def _fixed_point(white: Floats, shares: Floats, rotation: Doubles) -> Doubles:
+def _fixed_point(white: Floats, shares: Floats, rotation: FloatArray) -> FloatArray:
     """One step of FastICA: E[x g(w·x)] − E[g'(w·x)] w for every component w, with g = tanh."""
     transposed = rotation.astype(np.float32).T
     expectation = np.zeros_like(rotation)
@@ -117,14 +116,14 @@ def _fixed_point(white: Floats, shares: Floats, rotation: Doubles) -> Doubles:
     return expectation - slopes[:, None] * rotation
 
 
-def _orthogonal(matrix: Doubles) -> Doubles:
+def _orthogonal(matrix: FloatArray) -> FloatArray:
     """The nearest orthogonal matrix."""
     squared, directions = np.linalg.eigh(matrix @ matrix.T)
-    nearest: Doubles = (directions / np.sqrt(np.maximum(squared, _TINY * squared[-1]))) @ directions.T @ matrix
+    nearest: FloatArray = (directions / np.sqrt(np.maximum(squared, _TINY * squared[-1]))) @ directions.T @ matrix
     return nearest
 
 
-def cluster(vectors: Floats, shares: Doubles, clusters: int, seed: int) -> NDArray[np.intp]:
+def cluster(vectors: Floats, shares: FloatArray, clusters: int, seed: int) -> NDArray[np.intp]:
     """Assign vectors to clusters by weighted k-means; no cluster is empty if the vectors differ."""
     centres = _initial_centres(vectors, shares, clusters, np.random.default_rng(seed))
     nearest = _nearest(vectors, centres)
@@ -140,7 +139,7 @@ def cluster(vectors: Floats, shares: Doubles, clusters: int, seed: int) -> NDArr
     return nearest
 
 
-def _initial_centres(vectors: Floats, shares: Doubles, clusters: int, rng: np.random.Generator) -> Doubles:
+def _initial_centres(vectors: Floats, shares: FloatArray, clusters: int, rng: np.random.Generator) -> FloatArray:
     """Initial centres of k-means++."""
     chosen = [int(rng.choice(len(vectors), p=shares))]
     distances = _squared(vectors, vectors[chosen[0]])
@@ -152,13 +151,13 @@ def _initial_centres(vectors: Floats, shares: Doubles, clusters: int, rng: np.ra
     return vectors[chosen].astype(np.float64)
 
 
-def _squared(vectors: Floats, centre: Floats) -> Doubles:
+def _squared(vectors: Floats, centre: Floats) -> FloatArray:
     away = vectors - centre
-    distances: Doubles = np.einsum("ij,ij->i", away, away, dtype=np.float64)
+    distances: FloatArray = np.einsum("ij,ij->i", away, away, dtype=np.float64)
     return distances
 
 
-def _nearest(vectors: Floats, centres: Doubles) -> NDArray[np.intp]:
+def _nearest(vectors: Floats, centres: FloatArray) -> NDArray[np.intp]:
     # |x − c|² without |x|², which is the same for every centre.
     nearest: NDArray[np.intp] = np.argmin(np.sum(centres**2, axis=1) - 2 * (vectors @ centres.T), axis=1)
     return nearest
@@ -183,7 +182,7 @@ class Components:
     scales: Floats
     laplacian: NDArray[np.bool_]
 
-    def log_joint(self, vectors: Floats) -> Doubles:
+    def log_joint(self, vectors: Floats) -> FloatArray:
         """Return the log of weight times density, for each vector and component."""
         logs = np.empty((len(vectors), len(self.weights)))
         constants = np.log(self.weights) - np.sum(
@@ -229,7 +228,7 @@ class Mixture:
         self.components_: Components | None = None
         self.log_likelihoods_: list[float] = []
 
-    def fit(self, vectors: Floats, weights: Doubles | None = None, like: Floats | None = None) -> Self:
+    def fit(self, vectors: Floats, weights: FloatArray | None = None, like: Floats | None = None) -> Self:
         """Fit to the rows of `vectors` with weights.
 
         The initial components are clusters of `like` if passed: other vectors of the same objects.
@@ -258,7 +257,9 @@ class Mixture:
     def _last_gain(self) -> float:
         return self.log_likelihoods_[-1] - self.log_likelihoods_[-2]
 
-    def _maximize(self, vectors: Floats, mass: Doubles, smallest: Doubles, previous: Components | None) -> Components:
+    def _maximize(
+        self, vectors: Floats, mass: FloatArray, smallest: FloatArray, previous: Components | None
+    ) -> Components:
         """The M step, where `mass` is the weight of each vector in each component."""
         totals = mass.sum(axis=0)
         fits = []
@@ -275,8 +276,8 @@ class Mixture:
         )
 
     def _fit_one(
-        self, vectors: Doubles, mass: Doubles, smallest: Doubles
-    ) -> tuple[Doubles, Doubles, NDArray[np.bool_]]:
+        self, vectors: FloatArray, mass: FloatArray, smallest: FloatArray
+    ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
         """Locations, scales and the mask of Laplacian dimensions of one component."""
         shares = mass / mass.sum()
         mean = shares @ vectors
@@ -318,7 +319,7 @@ class Mixture:
         return mixture
 
 
-def _expect(components: Components, vectors: Floats) -> tuple[Doubles, Doubles]:
+def _expect(components: Components, vectors: Floats) -> tuple[FloatArray, FloatArray]:
     """The log-likelihood of each vector, and the posterior of each component (E step)."""
     logs = components.log_joint(vectors)
     highest = logs.max(axis=1, keepdims=True)
@@ -326,13 +327,13 @@ def _expect(components: Components, vectors: Floats) -> tuple[Doubles, Doubles]:
     return likelihoods[:, 0], np.exp(logs - likelihoods)
 
 
-def weighted_medians(vectors: Doubles, shares: Doubles) -> Doubles:
+def weighted_medians(vectors: FloatArray, shares: FloatArray) -> FloatArray:
     """Return the lower weighted median of each column: the first value at which half the weight is reached."""
     order = np.argsort(vectors, axis=0, kind="stable")
     reached = np.cumsum(shares[order], axis=0)
     middle = np.argmax(reached >= reached[-1] / 2, axis=0)
     columns = np.arange(vectors.shape[1])
-    medians: Doubles = vectors[order[middle, columns], columns]
+    medians: FloatArray = vectors[order[middle, columns], columns]
     return medians
 
 
