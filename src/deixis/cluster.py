@@ -70,7 +70,7 @@ Notify = Callable[[str], None]
 
 
 class Job(Hashable, Protocol, Generic[Item_contra, Result_co]):
-    """What workers compute, as names and settings, without weights."""
+    """Work for a cluster, described by names and settings, without weights."""
 
     def load(self) -> Callable[[Sequence[Item_contra]], Iterable[Result_co]]:
         """Load the models, once per worker; return a function that gives one result per item, in order."""

@@ -115,7 +115,7 @@ def index(
     if not photos and source is None:
         from deixis.search.index.update import remembered_roots
 
-        with suppress(DeixisError) if rebuild else nullcontext():  # what cannot be read needs folders
+        with suppress(DeixisError) if rebuild else nullcontext():  # an unreadable index needs folders
             photos = remembered_roots(place)
         if photos and not json:
             note(f"updating {', '.join(map(show_name, photos))}")

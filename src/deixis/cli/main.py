@@ -159,7 +159,7 @@ def _run(arguments: list[str]) -> int:
     except (BrokenPipeError, SystemExit) as error:  # the reader of our output, such as `head`, has closed it
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
             raise
-        for stream in (sys.stdout, sys.stderr):  # which may be the same pipe
+        for stream in (sys.stdout, sys.stderr):  # both may be the same pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         return 0
     except OSError as error:

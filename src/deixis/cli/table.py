@@ -34,7 +34,7 @@ _MAX_LISTED = 6
 
 
 class Inputs(Enum):
-    """Which encoder, region proposals and text features the models of a table take."""
+    """Encoder, region proposals and text features of the models of a table."""
 
     OURS = "ours"
     PAPER = "paper"

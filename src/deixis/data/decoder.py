@@ -117,7 +117,7 @@ class _Decoder:
         self._process.kill()
         self._process.wait()
         for pipe in (self._requests, self._responses):
-            with suppress(OSError):  # what could not be sent
+            with suppress(OSError):  # unsent requests
                 pipe.close()
 
 

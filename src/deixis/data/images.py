@@ -156,7 +156,7 @@ def open_image_file(path: Path, inside: Path | None = None, content: IO[bytes] |
 
 @cache
 def _register_heif() -> tuple[int, ...]:
-    """Register a reader of HEIF with Pillow, pillow-heif if somebody installed it; return the version of libheif."""
+    """Register a reader of HEIF with Pillow, pillow-heif if it is installed; return the version of libheif."""
     reader: Any = import_module("pillow_heif" if find_spec("pillow_heif") else "pi_heif")
     reader.register_heif_opener()
     return tuple(map(int, re.findall(r"\d+", reader.libheif_version())))

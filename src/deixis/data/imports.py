@@ -39,7 +39,7 @@ class CaptionFile:
 
 @dataclass
 class ImportReport:
-    """What was imported and what was skipped.
+    """Counts of imported and skipped items.
 
     Attributes
     ----------

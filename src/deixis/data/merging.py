@@ -21,7 +21,7 @@ SplitParts = Mapping[str, Sequence[tuple[str, str]]]
 
 @dataclass
 class MergeReport:
-    """What was merged and what was skipped.
+    """Counts of merged and skipped items.
 
     Attributes
     ----------

@@ -55,8 +55,8 @@ def split_dataset(
 ) -> Manifest:
     """Write a copy of a data set with new splits. Photo files stay where they are.
 
-    Photos are drawn in the order of the rule, none of them twice; the same seed and ids give the same splits, in
-    whatever order the photos are.
+    Photos are drawn in the order of the rule, none of them twice; the same seed and ids give the same splits,
+    regardless of the order of the photos.
 
     Examples
     --------

@@ -232,7 +232,7 @@ class LocalizationResult(PlainResult):
     r1, r5, r10, upper_bound
         Mentions with a correct box among the best 1, 5, 10 and among all predicted boxes.
     r5_nms, r10_nms
-        The same after NMS of the boxes of each mention at an IoU of 0.5, as in the code released with Entities.
+        Recall after NMS of the boxes of each mention at an IoU of 0.5, as in the code released with Entities.
     ap, ap_nms
         Mean over distinct phrases of the average precision, before and after NMS.
     ranked_photos

@@ -121,7 +121,7 @@ _CELLS_PER_SHARED_BATCH = 1 << 20
 
 @dataclass(frozen=True)
 class Overlaps:
-    """Which boxes of the same photo overlap enough to suppress each other, for NMS under many score rankings."""
+    """Pairs of boxes of a photo that overlap enough to suppress each other, for NMS under many score rankings."""
 
     counts: IntArray  # (photos,) number of boxes of each photo
     bits: npt.NDArray[np.uint64]  # (boxes, words) for each box, one bit per box of its photo: whether the two overlap

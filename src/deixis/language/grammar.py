@@ -166,7 +166,7 @@ def _doubled_words(words: Sequence[str]) -> Iterator[Problem]:
 
 
 def _repetitions(words: Sequence[str], tags: Sequence[str]) -> Iterator[Problem]:
-    """The same words again, or a thing that is named again as if it were another one."""
+    """Find repeated words, and things that are named twice as if they were two."""
     count = len(words)
     for index in range(count - 2):  # "a white and white dog", "with buildings and buildings"
         is_named = tags[index][:2] in ("JJ", "NN") or words[index] in _ADJECTIVES

@@ -50,7 +50,7 @@ def singular(word: str) -> str:
 
 
 def stated_count(words: Sequence[str]) -> int | None:
-    """Return how many things a noun phrase in lower case says that it names; None if it does not say so.
+    """Return the number of things that a noun phrase in lower case states; None if it states none.
 
     Examples
     --------

@@ -62,7 +62,7 @@ class ModelScores:
     captions: Captions = field(default_factory=dict)  # generated and reference captions by photo
     likelihoods: Likelihoods = field(default_factory=dict)  # of the reference captions, in the same order
     second_half: BoolArray | None = None  # (photos,) whether each photo is in the second half of the split
-    kept: tuple[str, ...] = ()  # what was chosen, such as "epoch 7"; on each half, if the scores are crossed
+    kept: tuple[str, ...] = ()  # the choice, such as "epoch 7"; one for each half if the scores are crossed
 
     @cached_property
     def statistics(self) -> dict[str, Statistic]:

@@ -36,7 +36,7 @@ class ClaimTest:
 
     claim: Claim
     difference: Comparison  # better row minus worse, with a paired interval over photos
-    by_seed: tuple[float, ...]  # the same difference for each seed
+    by_seed: tuple[float, ...]  # difference for each seed
     verdict: Verdict  # "does not hold": the difference has the other sign
 
 
@@ -81,7 +81,7 @@ class TableResult:
 
     table: Table  # the published table with the requested rows
     ours: Mapping[str, RowResult]  # by row key
-    claims: tuple[ClaimTest, ...] = ()  # those whose two rows were both computed
+    claims: tuple[ClaimTest, ...] = ()  # claims of which both rows were computed
     split: str = ""  # empty for tables without models
     split_hash: str = ""  # of its photos
     seeds: int = 0  # number of models per recipe
@@ -144,9 +144,9 @@ class TableRunner:
         return validation_split(self.dataset)
 
     def units(self, table: Table) -> Iterator[ScoringUnit]:
-        """Yield what has to be computed for a table, each thing once: units are independent of each other.
+        """Yield the units of work of a table, each once; they are independent of each other.
 
-        What follows from their scores, such as the choice of a setting, is left to `run`.
+        Conclusions from their scores, such as the choice of a setting, are left to `run`.
         """
         recipes = (
             replace(self._prepare(row.recipe), group="")

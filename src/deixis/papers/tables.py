@@ -17,7 +17,7 @@ from deixis.errors import DeixisError
 
 Requirement = Literal["boxes", "train", "dev", "photos"]
 Count = Literal["statistics", "set-sizes", "batch-sizes", "recurrent-layer"]
-"""What is counted without training a model or scoring a split."""
+"""Counts that need neither a trained model nor the scores of a split."""
 Task = Literal[Count, "retrieval", "sentences", "grounding", "detection", "regions", "captions"]
 Weights = Literal["entities", "parts-alone", "two-branch"]
 """How the distances of two models are added: eq. 2 of Flickr30k Entities, its eq. 1 alone, or eq. 8 of two-branch
@@ -113,7 +113,7 @@ class Table:
     data: tuple[str, ...]  # data sets of the published figures
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
-    needs: tuple[Requirement, ...] = ()  # what a data set must have
+    needs: tuple[Requirement, ...] = ()  # requirements on the data set
     any_data: bool = True  # False for benchmarks of one data set, True for comparisons of variants
     claims: tuple[Claim, ...] = ()
     notes: tuple[str, ...] = ()

@@ -82,8 +82,8 @@ class Function:
     inputs, outputs
         Arrays by name, in the order of the arguments and of the results.
     sizes
-        Sizes of named dimensions in the example that the export traces; 2 or more by default. No size may be 1, or
-        what the export finds is true of 1 only.
+        Sizes of named dimensions in the example that the export traces; 2 or more by default. With a size of 1,
+        the exported graph would be specialized to 1.
     """
 
     name: str

@@ -94,7 +94,7 @@ class EncodedSentence:
 
     text: str
     words: tuple[str, ...]  # in lower case
-    unknown_words: tuple[str, ...]  # those that the photo model cannot read
+    unknown_words: tuple[str, ...]  # words that the photo model cannot read
     statistics: WordStatistics
     vector: Floats  # (dimension,); its dot product with the vector of a photo is the score
     phrases: tuple[EncodedPhrase, ...]  # noun phrases that name something visible, or the whole sentence

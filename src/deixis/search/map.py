@@ -87,7 +87,7 @@ def lay_out(vectors: Floats, *, seed: int = 0) -> Floats:
         n_jobs=1 if len(vectors) < _ONE_THREAD else -1,
     )
     points = np.asarray(layout.fit(np.asarray(vectors, dtype=np.float64)))
-    # The same scale for x and y.
+    # Use one scale for x and y.
     low, high = points.min(axis=0), points.max(axis=0)
     middle, spread = (low + high) / 2, max(float((high - low).max()), 1e-9)
     return np.asarray((points - middle) / spread + 0.5, dtype=np.float32)

@@ -27,7 +27,7 @@ _ANY = ("any", "a", "an", "the")
 
 @dataclass(frozen=True)
 class Negation:
-    """What a query excludes in words: the part of the query to ignore, and the phrases, with their offsets."""
+    """An exclusion in words: the part of the query to ignore, and the excluded phrases, with their offsets."""
 
     start: int
     end: int

@@ -94,7 +94,7 @@ class TrialQuery:
     evidence
         Evidence for all photos.
     relevant
-        Which photos are relevant.
+        True for relevant photos.
     is_unknown
         Whether no word of the query is known, so that search returns nothing.
     """

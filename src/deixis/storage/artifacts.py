@@ -72,7 +72,7 @@ _DAMAGE = (
     TypeError,
     ValueError,
 )
-"""What readers raise on damaged files; SyntaxError and TokenError come from numpy's parser of array headers."""
+"""Errors that readers raise on damaged files; SyntaxError and TokenError come from numpy's parser of array headers."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +82,9 @@ class Artifact:
     Attributes
     ----------
     kind
-        What it holds: the name of a model, or of another class that can be saved.
+        Name of the model, or of another class that can be saved.
     settings
-        What is needed to build it again, as JSON.
+        Settings to build it again, as JSON.
     arrays
         Weights by name. Quantised ones are int8 or uint8, with scales under the name and ``.scale`` and, unless they
         are symmetric, ``.zero_point``, all for the first axis; `read_artifact` returns them as float32.
@@ -258,7 +258,7 @@ def read_artifact(
     folder
         Directory to read.
     kind
-        What it must hold; None accepts any kind.
+        Required kind; None accepts any.
     mapped
         Map arrays into memory, read-only, instead of reading them: for large ones of which few rows are used.
     keep_half
@@ -437,7 +437,7 @@ class _StoredArrays(Mapping[str, NDArray[Any]]):
 
 @contextmanager
 def damaged(path: Path) -> Iterator[None]:
-    """Turn whatever a reader raises on a damaged file into one line that names the file."""
+    """Turn errors of readers on a damaged file into one line that names the file."""
     try:
         yield
     except DeixisError as error:

@@ -1,7 +1,7 @@
 """Checksums of everything that is saved: CRC-32 over bytes, of rows, of manifests and of the files that these list.
 
 CRC-32 finds accidental damage: every change of up to 32 neighbouring bits, and all but one in four billion others. It
-does not protect against somebody who changes the manifest as well. A large file is checked in blocks, each of them
+does not protect against forgery of the manifest. A large file is checked in blocks, each of them
 when it is first read. Files saved by older versions have no checksums and are read unchecked.
 
 SQLite notices only damage to the structure of its files. Triggers keep a CRC-32 in each row of the tables that are
@@ -122,7 +122,7 @@ def _block_crcs(file: IO[bytes]) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class FileChecks:
-    """What a manifest says about a file.
+    """Entry of a file in a manifest.
 
     `crc32` has eight hexadecimal digits for each block. `sha256` identifies the content; empty if nothing asks for it.
     """

@@ -62,7 +62,7 @@ def read_regular(path: Path) -> bytes:
 
 def _lies_inside(path: Path, opened: os.stat_result, folder: Path) -> bool:
     real = Path(os.path.realpath(path))
-    # The same file: otherwise the path was changed after it was opened.
+    # Compare the files: the path may have been changed after it was opened.
     return real.is_relative_to(folder) and os.path.samestat(real.stat(), opened)
 
 

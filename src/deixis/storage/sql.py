@@ -78,7 +78,7 @@ def is_immutable(path: Path) -> bool:
 
 @contextmanager
 def read_transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Read one state of an SQLite database in the block, whatever a writer commits meanwhile."""
+    """Read one state of an SQLite database in the block, unaffected by commits of a writer."""
     connection.execute("BEGIN")
     try:
         yield

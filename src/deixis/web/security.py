@@ -276,7 +276,7 @@ class TooLargeError(HTTPException):
 
 
 class _LimitedBody:
-    """Stops reading a request body at the maximum size, whatever its header says, and when it stops coming.
+    """Stops reading a request body at the maximum size, regardless of its header, and when it stops coming.
 
     `count` is called with 1 now, and with -1 when the body is complete or no longer wanted.
     """

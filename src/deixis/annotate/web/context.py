@@ -1,4 +1,4 @@
-"""What the routes of the workbench share: the project, its photos, users and the queue of transactions."""
+"""Context of the routes of the workbench: the project, its photos, users and the queue of transactions."""
 
 from __future__ import annotations
 

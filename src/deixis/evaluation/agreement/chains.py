@@ -6,7 +6,7 @@ of two annotators.
 
 *Twinless* mentions, found on one side only, are neither added to the other side nor removed, as in the reference
 implementation of Pradhan et al. (Scoring Coreference Partitions of Predicted Mentions, ACL 2014). For MUC, a mention
-that the other side lacks is a part of its own; for B³ it scores 0; for CEAF it overlaps with nothing.
+that the other side lacks is a separate part; for B³ it scores 0; for CEAF it overlaps with nothing.
 """
 
 from __future__ import annotations

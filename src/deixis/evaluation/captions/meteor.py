@@ -267,7 +267,7 @@ class _SearchSpace:
     # Undisputed and possible matches of these pairs, and the candidate words of each
     matches: Matches
     words: WordSets
-    # What each match adds to a path
+    # Gain and distance that each match adds to a path
     gain: IntArray
     distance: IntArray
     # Cost of a chunk, and value of a unit of gain. A chunk costs more than any distance, and a unit of gain is worth

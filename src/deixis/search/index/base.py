@@ -1,4 +1,4 @@
-"""What every part of the index shares: encoded photos, the index description, and the database connection interface."""
+"""Types that the parts of the index share: encoded photos, its description, and the interface of connections."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class RegionVectors:
 
 
 class ModelInfo(Protocol):
-    """What an index records about the model that encodes its photos: a `PhotoEncoder`, or an `IndexInfo`."""
+    """Description of the model that encodes the photos of an index: a `PhotoEncoder`, or an `IndexInfo`."""
 
     @property
     def fingerprint(self) -> str:

@@ -45,7 +45,7 @@ class FileState:
 
 @dataclass(frozen=True)
 class ExifInfo:
-    """What the index stores about how a photo was taken; None where that is not known."""
+    """Time, camera and place of a photo; None for unknown values."""
 
     # In seconds since 1970, as if the camera's clock showed UTC: cameras rarely record a time zone.
     taken: int | None = None

@@ -51,7 +51,7 @@ class EncoderNetwork(nn.Module, ABC):
     """Name in the settings of the artifact."""
 
     shape: Any
-    """What the constructor takes: a dataclass that can be written as JSON."""
+    """Constructor argument: a dataclass that can be written as JSON."""
 
     scale: PixelScale = IMAGENET
     """Normalization of pixels."""

@@ -44,7 +44,7 @@ SHARD_FILE = re.compile(r"[0-9]{6,9}-[0-9a-f]{2,64}\.safetensors")
 
 @dataclass(frozen=True)
 class Contents:
-    """What a store holds of each photo, and which encoder and proposer computed it.
+    """Contents of a store for each photo, and the encoder and proposer that computed them.
 
     Without maps there are no channels; `crops` is 10 or 0; `top` is the maximum number of proposals per photo.
     """

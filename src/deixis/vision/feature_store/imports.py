@@ -69,7 +69,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Table(Generic[T]):
-    """What a file has of each photo: `read` takes the number of a name."""
+    """Values of each photo in a file: `read` takes the index of a name."""
 
     names: list[str]
     read: Callable[[int], T]

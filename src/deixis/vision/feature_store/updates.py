@@ -30,7 +30,7 @@ _WORKERS = min(8, os.cpu_count() or 1)
 
 @dataclass(frozen=True)
 class FeatureOptions:
-    """What is computed of each photo in addition to its feature map.
+    """Features to compute of each photo in addition to its feature map.
 
     `crops` is 10 for the mean vector over ten crops, as in the papers, or 0. With a proposer, at most `top` regions per
     photo are stored with their vectors.
@@ -63,7 +63,7 @@ ComputeFeatures = Callable[[Sequence[PhotoSource]], Iterator[PhotoResult]]
 """Computes one result per photo, in order."""
 
 _Kept = tuple[FileStamp, Image.Image | None]
-"""What decoding threads keep of a photo; its pixels only if `FeatureOptions.needs_pixels`."""
+"""Result of a decoding thread for a photo; with its pixels only if `FeatureOptions.needs_pixels`."""
 
 
 def read_stamp(path: Path) -> FileStamp:
@@ -152,7 +152,7 @@ def update_store(
     photos
         Photos to compute; by default all.
     options
-        What to compute in addition to feature maps.
+        Features to compute in addition to feature maps.
     limits
         Maximum size of a shard.
     compute
