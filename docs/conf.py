@@ -21,6 +21,7 @@ myst_heading_anchors = 3
 exclude_patterns = ["_build"]
 
 autodoc_typehints = "none"
+autodoc_inherit_docstrings = False  # an interface is documented once
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "inherited-members": False}
 napoleon_google_docstring = False
