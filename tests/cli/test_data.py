@@ -17,10 +17,10 @@ from PIL import Image
 from deixis.cli.data import print_statistics
 from deixis.cli.main import _run
 from deixis.data.dataset import Dataset, make_dataset
+from deixis.data.formats import WRITERS
 from deixis.data.records import Caption, Photo
 from deixis.data.samples import SAMPLES
 from deixis.data.statistics import Statistics, TypeRow
-from deixis.data.writers import FORMATS
 from tests.cli.conftest import Command
 
 IMPORT = ("data", "import")
@@ -74,7 +74,7 @@ def test_problems_are_reported_with_kind_examples_and_remedy(command: Command, d
 
 def test_every_format_is_written_and_named_in_the_help(command: Command, data: Path) -> None:
     helps = [" ".join(command(*words, "--help")[0].split()) for words in (["data", "convert"], ["annotate", "export"])]
-    for form in FORMATS:
+    for form in WRITERS:
         command("data", "convert", data, "--to", form, "--out", form, "--with-photos")
         assert any(path.is_file() for path in Path(form).rglob("*"))
         assert all(form in shown for shown in helps)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deixis.data.readers import read_captions
+from deixis.data.formats import read_captions
 from deixis.data.records import Photo
 from deixis.errors import DatasetError
 

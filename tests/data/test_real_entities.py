@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from deixis.data.dataset import Dataset
+from deixis.data.formats import convert_dataset
 from deixis.data.imports import import_dataset
 from deixis.data.statistics import compute_statistics
-from deixis.data.writers import convert_dataset
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from deixis import geometry
-from deixis.data.entities import parse_annotation, parse_sentence
+from deixis.data.formats.entities import parse_annotation, parse_sentence
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
 from deixis.evaluation.baselines import FixedBoxes, best_fixed_box, best_fixed_boxes

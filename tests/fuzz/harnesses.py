@@ -22,10 +22,9 @@ from safetensors.numpy import save as save_tensors
 from deixis.annotate.settings import Settings, read_settings, write_settings
 from deixis.cli.caption import write_sidecar
 from deixis.data.dataset import Dataset, make_dataset
-from deixis.data.entities import parse_annotation, parse_sentence
+from deixis.data.formats import read_captions
+from deixis.data.formats.entities import parse_annotation, parse_sentence, read_entities
 from deixis.data.images import inspect_photo, open_photo
-from deixis.data.readers import read_captions
-from deixis.data.readers.entities import read_entities
 from deixis.data.records import Box, Caption, Chain, Mention, Photo
 from deixis.data.tables import hash_tables
 from deixis.evaluation.captions.results_file import read_results

@@ -23,8 +23,8 @@ from deixis.annotate.state import linked_by
 from deixis.annotate.store import photos
 from deixis.annotate.transactions import PhotoSnapshot
 from deixis.annotate.workflow import XYXY, Answer, Status, Task
+from deixis.data.formats import write_as
 from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
-from deixis.data.writers import write_as
 from deixis.errors import DeixisError
 from deixis.storage.atomic import new_directory
 from deixis.storage.progress import OnProgress, no_progress, track

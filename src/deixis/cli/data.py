@@ -363,7 +363,7 @@ def convert(
 ) -> None:
     """Convert a data set to the format of another tool."""
     from deixis.data.dataset import Dataset
-    from deixis.data.writers import convert_dataset
+    from deixis.data.formats import convert_dataset
 
     with progress() as on_progress:
         count = convert_dataset(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from deixis.data.dataset import Dataset as Dataset
     from deixis.data.dataset import Photos as Photos
     from deixis.data.dataset import make_dataset as make_dataset
+    from deixis.data.formats import convert_dataset as convert_dataset
     from deixis.data.imports import CaptionFile as CaptionFile
     from deixis.data.imports import ImportReport as ImportReport
     from deixis.data.imports import import_dataset as import_dataset
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from deixis.data.records import Mention as Mention
     from deixis.data.records import Photo as Photo
     from deixis.data.statistics import compute_statistics as compute_statistics
-    from deixis.data.writers import convert_dataset as convert_dataset
 
 __all__, __getattr__, __dir__ = lazy_exports(
     __name__,

@@ -11,11 +11,11 @@ from itertools import chain
 from pathlib import Path
 
 from deixis.data.dataset import UNKNOWN_LICENCE, make_dataset
+from deixis.data.formats import read_captions
+from deixis.data.formats.content import read_text
+from deixis.data.formats.entities import read_entities
 from deixis.data.images import PhotoFile, find_photos, inspect_photo
 from deixis.data.names import NameIndex, Source, parse_name_list, photo_stem
-from deixis.data.readers import read_captions
-from deixis.data.readers.content import read_text
-from deixis.data.readers.entities import read_entities
 from deixis.data.records import AnnotationSource, Photo
 from deixis.errors import DatasetError, PhotoError
 from deixis.storage.atomic import explain_os_errors
@@ -86,7 +86,7 @@ def import_dataset(
     images
         Photo folder. Annotations without a photo are skipped and counted.
     captions, entities
-        Caption files in any format of `deixis.data.readers`, and Flickr30k Entities as a folder or zip. At least one
+        Caption files in any format of `deixis.data.formats`, and Flickr30k Entities as a folder or zip. At least one
         is required. For a photo in both, the captions are those of Entities.
     splits
         Name and list file of each split. They replace the splits in the caption files.

@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from deixis.data.formats import jsonl
 from deixis.data.records import NOT_VISUAL, Box, Caption, Chain, Mention, Photo
-from deixis.data.writers import jsonl
 from deixis.errors import DeixisError
 from deixis.storage.atomic import explain_os_errors
 from deixis.storage.progress import OnProgress, no_progress, track

@@ -16,10 +16,10 @@ import numpy as np
 
 from deixis.arrays import FloatArray
 from deixis.data.dataset import Dataset
+from deixis.data.formats.content import read_text
+from deixis.data.formats.table import PHOTO_COLUMNS, SENTENCE_COLUMNS
 from deixis.data.images import find_photos
 from deixis.data.names import NameIndex, error_at_line, photo_stem
-from deixis.data.readers.content import read_text
-from deixis.data.readers.table import PHOTO_COLUMNS, SENTENCE_COLUMNS
 from deixis.errors import DatasetError, DeixisError
 from deixis.evaluation.intervals import Counts, Statistic, bootstrap_all, ratio_of, to_json, values_of
 from deixis.models.photo_score import score_captions

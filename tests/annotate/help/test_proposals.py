@@ -25,9 +25,9 @@ from deixis.annotate.settings import Settings
 from deixis.annotate.store import known_questions, workers
 from deixis.annotate.workflow import Answer, Task
 from deixis.data.dataset import Dataset, make_dataset
+from deixis.data.formats import convert_dataset
 from deixis.data.imports import CaptionFile, import_dataset
 from deixis.data.records import Photo
-from deixis.data.writers import convert_dataset
 from deixis.errors import DeixisError
 from tests.annotate.conftest import MakeProject
 from tests.annotate.fakes import answer, ask, dogs, gold, next_question, people, photo, record, snapshot, undo

@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from deixis import geometry
-from deixis.data.entities import parse_annotation
+from deixis.data.formats.entities import parse_annotation
 from deixis.data.images import find_photos, open_photo
 from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError

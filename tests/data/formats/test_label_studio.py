@@ -1,0 +1,210 @@
+"""Label Studio's export."""
+
+import copy
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from defusedxml import ElementTree
+
+from deixis.data.formats import read_captions
+from deixis.data.formats.label_studio import write
+from deixis.data.records import Box, Caption, Chain, Mention, Photo
+from deixis.errors import DatasetError
+
+
+def box(name, x, **more):
+    value = {"x": x, "y": 20, "width": 10, "height": 50, "rotation": 0, "rectanglelabels": ["animals"]}
+    return {
+        "id": name,
+        "type": "rectanglelabels",
+        "original_width": 200,
+        "original_height": 100,
+        "value": value,
+    } | more
+
+
+def span(name, start, end, **more):
+    return {"id": name, "type": "labels", "value": {"start": start, "end": end, "labels": ["animals"]}} | more
+
+
+def relation(one, other):
+    return {"type": "relation", "from_id": one, "to_id": other, "direction": "right"}
+
+
+TASK = {
+    "data": {"image": "/data/upload/3/0a1b2c3d-dog.jpg", "text": "A dog runs.\nThe dog and a cat."},
+    "annotations": [
+        {"was_cancelled": True, "result": []},
+        {
+            "result": [
+                box("b1", 10),
+                box("b2", 60),
+                span("s1", 0, 5),
+                span("s2", 12, 19),
+                span("s3", 24, 29),
+                relation("s1", "b1"),
+                relation("b1", "s2"),
+                relation("s3", "b2"),
+            ]
+        },
+    ],
+}
+
+
+def test_relations_connect_phrases_with_boxes(store):
+    source = read_captions(store("export.json", [TASK]))
+    [photo] = source.photos
+    assert (source.kind, photo.id, photo.width, photo.height) == ("label-studio", "dog", 200, 100)
+    [first] = photo.captions[0].mentions
+    second, cat = photo.captions[1].mentions
+    assert [photo.captions[1].phrase(mention) for mention in (second, cat)] == ["The dog", "a cat"]
+    assert first.chain == second.chain != cat.chain
+    assert [box.xyxy for box in photo.boxes_of(first.chain)] == [(20, 20, 40, 70)]
+    assert [box.xyxy for box in photo.boxes_of(cat.chain)] == [(120, 20, 140, 70)]
+
+
+def test_notes_name_chains(store):
+    task = copy.deepcopy(TASK)
+    note = {"meta": {"text": ["chain 7"]}}
+    task["annotations"] = [{"result": [box("b", 10, **note), span("s1", 0, 5, **note), span("s2", 12, 19, **note)]}]
+    [photo] = read_captions(store("export.json", [task])).photos
+    assert [mention.chain for caption in photo.captions for mention in caption.mentions] == ["7", "7"]
+    assert len(photo.boxes_of("7")) == 1
+
+
+@pytest.mark.parametrize(
+    "region",
+    [
+        span("s", 8, 15),
+        span("s", 0, 99),
+        {"id": "p", "type": "polygonlabels", "value": {}},
+        box("b", 10) | {"value": box("b", 10)["value"] | {"rotation": 30}},
+    ],
+)
+def test_what_cannot_be_kept_is_refused(store, region):
+    task = copy.deepcopy(TASK)
+    task["annotations"] = [{"result": [region]}]
+    with pytest.raises(DatasetError, match=r"export\.json"):
+        list(read_captions(store("export.json", [task])).photos)
+
+
+def tasks_of(photos: list[Photo], folder: Path) -> list[dict[str, Any]]:
+    write(photos, folder)
+    loaded: list[dict[str, Any]] = json.loads((folder / "tasks.json").read_text())
+    return loaded
+
+
+def regions(task: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [region for region in task["annotations"][0]["result"] if region["type"] == kind]
+
+
+def labels_in_interface(folder: Path, tag: str) -> list[str]:
+    root = ElementTree.parse(folder / "config.xml").getroot()
+    return [label.attrib["value"] for label in root.iter(tag).__next__().iter("Label")]
+
+
+def test_a_photo_is_a_task_with_its_captions_a_line_each(dogs: list[Photo], folder: Path) -> None:
+    first, second, _ = tasks_of(dogs, folder)
+    assert first["data"] == {
+        "image": "/data/local-files/?d=images/zoo/101.jpg",
+        "captions": "A man 🙂 and his dogs.\nA sunny day.\nred hat",
+        "photo": "101",
+        "splits": "train dev",
+    }
+    assert second["data"]["image"] == "/data/local-files/?d=images/a%20name.jpg"
+
+
+def test_boxes_are_in_percent_and_inside_the_photo(dogs: list[Photo], folder: Path) -> None:
+    first, _, outside, hat = regions(tasks_of(dogs, folder)[0], "rectanglelabels")
+    assert first == {
+        "id": "box-0",
+        "type": "rectanglelabels",
+        "from_name": "boxes",
+        "to_name": "image",
+        "original_width": 200,
+        "original_height": 100,
+        "image_rotation": 0,
+        "value": {"x": 5, "y": 20, "width": 25, "height": 60, "rotation": 0, "rectanglelabels": ["people"]},
+        "meta": {"text": ["chain 7", "chain 10"]},
+    }
+    assert outside["value"]["x"] + outside["value"]["width"] == 100
+    assert hat["value"]["rectanglelabels"] == ["hat"]
+    assert "meta" not in hat
+
+
+def test_mentions_are_spans_of_the_whole_text(dogs: list[Photo], folder: Path) -> None:
+    task = tasks_of(dogs, folder)[0]
+    mentions = [region["value"] for region in regions(task, "labels")]
+    assert [(value["text"], value["labels"]) for value in mentions] == [
+        ("A man", ["people"]),
+        ("his", ["notvisual"]),
+        ("dogs", ["animals", "other"]),
+        ("A sunny day", ["scene"]),
+        ("red hat", ["other"]),
+    ]
+    assert all(task["data"]["captions"][value["start"] : value["end"]] == value["text"] for value in mentions)
+
+
+def test_a_line_break_inside_a_caption_moves_no_span(folder: Path) -> None:
+    captions = [Caption.from_text(text, (Mention(3, 6, None),)) for text in ("A\r\ndog", "\nA cat")]
+    task = tasks_of([Photo("1", tuple(captions))], folder)[0]
+    assert task["data"]["captions"] == "A  dog\n A cat"
+    assert [region["value"]["text"] for region in regions(task, "labels")] == ["dog", "cat"]
+
+
+def test_a_relation_leads_from_each_mention_to_each_of_its_boxes(dogs: list[Photo], folder: Path) -> None:
+    task = tasks_of(dogs, folder)[0]
+    relations = regions(task, "relation")
+    assert [(relation["from_id"], relation["to_id"]) for relation in relations] == [
+        ("mention-0", "box-0"),
+        ("mention-2", "box-1"),
+        ("mention-2", "box-2"),
+        ("mention-4", "box-0"),
+    ]
+    assert {relation["direction"] for relation in relations} == {"right"}
+    known = {region["id"] for kind in ("labels", "rectanglelabels") for region in regions(task, kind)}
+    assert {end for relation in relations for end in (relation["from_id"], relation["to_id"])} <= known
+
+
+def test_a_photo_of_unknown_size_has_only_mentions_and_an_empty_one_no_annotation(
+    dogs: list[Photo], folder: Path
+) -> None:
+    _, unknown_size, empty = tasks_of(dogs, folder)
+    assert [region["type"] for region in unknown_size["annotations"][0]["result"]] == ["labels"]
+    assert empty["annotations"] == []
+
+
+def test_a_box_at_the_border_does_not_pass_100_percent(folder: Path) -> None:
+    photo = Photo("1", boxes=(Box((11, 11, 11, 11)),), width=11, height=11)
+    value = regions(tasks_of([photo], folder)[0], "rectanglelabels")[0]["value"]
+    assert (value["x"], value["y"]) == (100, 100)
+
+
+@pytest.mark.parametrize("odd", ['<a> & "b"', "two\nlines", "control \x01", "\x01", "  "])
+def test_the_interface_has_every_label_of_the_tasks(odd: str, folder: Path) -> None:
+    mention = Mention(0, 1, "1", (odd, "people"))
+    photo = Photo("1", (Caption.from_text("a", (mention,)),), (Chain("1"),), (Box((0, 0, 1, 1), label=odd),), 9, 9)
+    task = tasks_of([photo], folder)[0]
+    box, span = regions(task, "rectanglelabels")[0], regions(task, "labels")[0]
+    assert set(box["value"]["rectanglelabels"]) <= set(labels_in_interface(folder, "RectangleLabels"))
+    assert set(span["value"]["labels"]) <= set(labels_in_interface(folder, "Labels"))
+
+
+def test_the_interface_has_no_label_twice(dogs: list[Photo], folder: Path) -> None:
+    write(dogs, folder)
+    for tag in ("RectangleLabels", "Labels"):
+        names = labels_in_interface(folder, tag)
+        assert len(names) == len(set(names)) >= 8
+
+
+def test_label_studio_accepts_tasks_and_interface(dogs: list[Photo], folder: Path) -> None:
+    sdk = pytest.importorskip("label_studio_sdk.label_interface", reason="label-studio-sdk is not installed")
+    tasks = tasks_of([*dogs, replace(dogs[0], id="104", captions=())], folder)
+    interface = sdk.LabelInterface((folder / "config.xml").read_text())
+    interface.validate()
+    for task in tasks:
+        assert interface.validate_task({"data": task["data"]})
+        assert all(interface.validate_annotation(annotation) for annotation in task["annotations"])

@@ -1,0 +1,181 @@
+"""Parquet files that deixis has written."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from PIL import Image
+
+from deixis.data.formats import parquet, read_captions
+from deixis.data.formats.parquet import write
+from deixis.data.records import Photo
+from deixis.errors import DatasetError
+from tests.annotate.fakes import gold
+from tests.data.strategies import photo_lists
+
+
+@pytest.fixture
+def golden() -> list[Photo]:
+    """Photos of two splits, one of which is in both."""
+    splits = (("train",), ("train", "dev"), ("dev",))
+    return [replace(gold(str(number)), splits=names) for number, names in enumerate(splits)]
+
+
+@settings(deadline=None)
+@given(photo_lists.filter(bool))
+def test_any_photo_round_trips(photos: list[Photo]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        write(photos, Path(folder))
+        source = read_captions(Path(folder))
+        assert sorted(source.photos, key=lambda photo: photo.id) == sorted(photos, key=lambda photo: photo.id)
+
+
+def test_one_split_can_be_read_alone(golden: list[Photo], tmp_path: Path) -> None:
+    write(golden, tmp_path)
+    source = read_captions(tmp_path / "data" / "dev-00000-of-00001.parquet")
+    expected = [photo.id for photo in golden if "dev" in photo.splits]
+    assert (source.kind, source.total) == ("parquet", len(expected))
+    assert [photo.id for photo in source.photos] == expected
+
+
+def test_other_parquet_files_are_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": ["1"], "text": ["A dog."]}), tmp_path / "a.parquet")
+    with pytest.raises(DatasetError, match=r"a\.parquet.*'boxes'"):
+        read_captions(tmp_path / "a.parquet")
+
+
+def test_a_damaged_file_is_an_error_that_names_it(golden: list[Photo], tmp_path: Path) -> None:
+    write(golden, tmp_path)
+    path = tmp_path / "data" / "train-00000-of-00001.parquet"
+    whole, rng = path.read_bytes(), random.Random(0)
+    for _ in range(200):
+        damaged = bytearray(whole[: rng.choice((len(whole), rng.randrange(4, len(whole))))])
+        for _ in range(rng.randrange(1, 6)):
+            damaged[rng.randrange(4, len(damaged))] = rng.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            list(read_captions(path).photos)
+        except DatasetError as error:
+            assert path.name in str(error)
+
+
+def features(path: Path) -> dict[str, object]:
+    found: dict[str, object] = json.loads(pq.read_schema(path).metadata[b"huggingface"])["info"]["features"]
+    return found
+
+
+def test_a_row_has_all_of_a_photo(dogs: list[Photo], folder: Path) -> None:
+    write(dogs, folder)
+    (row,) = pq.read_table(folder / "data" / "train-00000-of-00001.parquet").to_pylist()
+    assert row["id"] == "101"
+    assert (row["file"], row["width"], row["height"], row["sha256"]) == ("zoo/101.jpg", 200, 100, "ab" * 32)
+    assert row["splits"] == ["train", "dev"]
+    assert row["annotated"] == {"id": "101", "file": "101.jpg", "width": 400, "height": 200, "depth": 3}
+    assert row["captions"][1] == {
+        "text": "A sunny day.",
+        "mentions": [{"start": 0, "end": 11, "chain": "9", "types": ["scene"]}],
+        "related": False,
+        "tree": None,
+        "region_phrase": False,
+    }
+    assert row["chains"][2] == {"id": "9", "scene": True, "no_box": True, "annotated": True}
+    assert row["boxes"][3] == {"box": [0, 0, 5, 5], "chains": [], "label": "hat"}
+
+
+def test_a_photo_with_nothing_has_empty_lists_and_nulls(dogs: list[Photo], folder: Path) -> None:
+    write(dogs, folder)
+    row = pq.read_table(folder / "data" / "rest-00000-of-00001.parquet").to_pylist()[1]
+    assert {name for name, value in row.items() if value is None} == {"file", "width", "height", "sha256", "annotated"}
+    assert {name for name, value in row.items() if value == []} == {"splits", "captions", "chains", "boxes"}
+
+
+def test_the_metadata_describes_every_column_for_hugging_face(dogs: list[Photo], folder: Path) -> None:
+    write(dogs, folder)
+    path = folder / "data" / "train-00000-of-00001.parquet"
+    text, whole = ({"dtype": dtype, "_type": "Value"} for dtype in ("string", "int32"))
+    assert list(features(path)) == pq.read_schema(path).names
+    assert features(path)["captions"] == [
+        {
+            "text": text,
+            "mentions": [{"start": whole, "end": whole, "chain": text, "types": [text]}],
+            "related": {"dtype": "bool", "_type": "Value"},
+            "tree": text,
+            "region_phrase": {"dtype": "bool", "_type": "Value"},
+        }
+    ]
+    assert features(path)["boxes"] == [
+        {"box": [{"dtype": "float64", "_type": "Value"}], "chains": [text], "label": text}
+    ]
+
+
+def test_photo_bytes_are_stored_in_the_file(dogs: list[Photo], images: Path, folder: Path) -> None:
+    write(dogs, folder, images=images)
+    path = folder / "data" / "train-00000-of-00001.parquet"
+    table = pq.read_table(path)
+    assert table.schema.field("image").type == pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    assert features(path)["image"] == {"_type": "Image"}
+    assert table["image"].to_pylist() == [{"bytes": b"the bytes of 101", "path": "zoo/101.jpg"}]
+    without = pq.read_table(folder / "data" / "rest-00000-of-00001.parquet")
+    assert without["image"].to_pylist() == [None, None]
+
+
+@pytest.mark.parametrize(("rows_per_file", "shards"), [(4, ["0123", "4567", "8"]), (100, ["012345678"])])
+def test_much_data_is_split_into_numbered_files(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, rows_per_file: int, shards: list[str]
+) -> None:
+    monkeypatch.setattr(parquet, "_GROUP_ROWS", 2)
+    monkeypatch.setattr(parquet, "_SHARD_BYTES", rows_per_file * parquet._ROW_BYTES)
+    write((Photo(str(number), splits=("dev-1k",)) for number in range(9)), folder)
+    paths = sorted((folder / "data").iterdir())
+    assert [path.name for path in paths] == [f"dev_1k-{n:05d}-of-{len(shards):05d}.parquet" for n in range(len(shards))]
+    assert ["".join(pq.read_table(path)["id"].to_pylist()) for path in paths] == shards
+
+
+def test_two_splits_with_the_same_name_in_parquet_are_refused(folder: Path) -> None:
+    with pytest.raises(DatasetError, match="'a-b' and 'a b'"):
+        write([Photo("1", splits=("a-b", "a b"))], folder)
+
+
+def test_the_card_lists_the_files_of_each_split(dogs: list[Photo], folder: Path) -> None:
+    write(dogs, folder)
+    card = (folder / "README.md").read_text()
+    front = re.match(r"---\n(.*?)\n---\n", card, re.DOTALL)
+    assert front
+    assert re.findall(r"- split: (\w+)\n    path: data/(\S+)", front[1]) == [
+        ("train", "train-*"),
+        ("dev", "dev-*"),
+        ("rest", "rest-*"),
+    ]
+    assert "| rest | 2 |" in card
+
+
+def test_hugging_face_loads_files_with_photos(dogs: list[Photo], tmp_path: Path, folder: Path) -> None:
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    (tmp_path / "zoo").mkdir()
+    Image.new("RGB", (200, 100), "red").save(tmp_path / "zoo" / "101.jpg")
+    write([*dogs, replace(dogs[0], id="104", splits=("dev-1k",))], folder, images=tmp_path)
+    loaded = datasets.load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))
+    assert {name: len(split) for name, split in loaded.items()} == {"train": 1, "dev": 1, "rest": 2, "dev_1k": 1}
+    assert isinstance(loaded["train"].features["image"], datasets.Image)
+    row = loaded["train"][0]
+    assert row["image"].size == (200, 100)
+    assert row["captions"][0]["mentions"][2] == {"start": 16, "end": 20, "chain": "8", "types": ["animals", "other"]}
+    assert row["boxes"][1] == {"box": [100, 50, 150.5, 90], "chains": ["8"], "label": None}
+    assert loaded["rest"][1]["image"] is None
+
+
+def test_hugging_face_loads_files_without_photos(dogs: list[Photo], tmp_path: Path, folder: Path) -> None:
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    write(dogs, folder)
+    loaded = datasets.load_dataset(str(folder), cache_dir=str(tmp_path / "cache"), split="train")
+    assert loaded[0]["id"] == "101"
+    assert "image" not in loaded.features
