@@ -42,6 +42,6 @@ __all__, __getattr__, __dir__ = lazy_exports(
         "merging": "MergeReport merge_datasets",
         "records": "ENTITY_TYPES Box Caption Chain Mention Photo",
         "statistics": "compute_statistics",
-        "writers": "convert_dataset",
+        "formats": "convert_dataset",
     },
 )
