@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import httpx
@@ -35,8 +35,8 @@ def _app() -> SecurityMiddleware:
 
 
 @contextmanager
-def running() -> Iterator[int]:
-    """Run the server in a thread; yield its port."""
+def running(before_start: Callable[[int], object] = int) -> Iterator[int]:
+    """Run the server in a thread; yield its port, to which clients may connect before the start."""
     listening = listen(ServerAddress(port=0))
     port = listening.getsockname()[1]
     started: list[server._Server] = []
@@ -50,6 +50,7 @@ def running() -> Iterator[int]:
     server._Server = Recorded  # type: ignore[misc]
     thread = threading.Thread(target=server.run_server, args=(_app(), listening))
     try:
+        before_start(port)
         thread.start()
         yield port
     finally:
@@ -99,8 +100,11 @@ def test_a_request_that_takes_too_long_in_all_is_given_up(monkeypatch: pytest.Mo
 def test_many_half_sent_requests_keep_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 20)
     monkeypatch.setattr(server, "HEAD_S", 600.0)  # so that only the limit of connections closes them
-    with running() as port, ExitStack() as stack:
-        slow = [stack.enter_context(connect(port, HALF)) for _ in range(60)]
+    slow: list[socket.socket] = []
+    with ExitStack() as stack:
+        # All at once: the server accepts them in one step of its loop.
+        burst = lambda port: slow.extend(stack.enter_context(connect(port, HALF)) for _ in range(60))  # noqa: E731
+        port = stack.enter_context(running(burst))
         for _ in range(3):
             assert httpx.get(f"http://127.0.0.1:{port}/").status_code == 200
         assert all(map(_is_closed, slow[:30]))  # the oldest ones

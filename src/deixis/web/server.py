@@ -46,7 +46,7 @@ class LimitedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._since = self.loop.time()
+        self._since = time.monotonic()  # the clock of the loop stands still in a burst
         self._wait(HEAD_S)
         if len(self.connections) > self.limit:
             self._make_room()
@@ -57,7 +57,7 @@ class LimitedProtocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._since = self.loop.time()
+        self._since = time.monotonic()
         self._was_busy = False
         self._stop_waiting()  # uvicorn closes idle connections
         self._update()
@@ -75,7 +75,8 @@ class LimitedProtocol(H11Protocol):
 
     def _make_room(self) -> None:
         """Close the connection that has waited longest for a request; the new one if all are busy."""
-        waiting = [each for each in self.connections if isinstance(each, LimitedProtocol) and not each._is_busy]
+        others = [each for each in self.connections if isinstance(each, LimitedProtocol)]
+        waiting = [each for each in others if not each._is_busy and not each.transport.is_closing()]
         first = min(waiting, key=lambda each: each._since)
         first.transport.abort()
 
