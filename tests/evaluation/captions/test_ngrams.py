@@ -28,10 +28,10 @@ def test_distinct_and_counted_agree_with_numpy(numbers: list[int]) -> None:
 
 @given(values)
 def test_values_are_ranked_among_the_distinct_ones(numbers: list[int]) -> None:
-    places, n = number_distinct(np.array(numbers, dtype=np.int64))
+    found, ranks = number_distinct(np.array(numbers, dtype=np.int64))
     kinds = sorted(set(numbers))
-    assert places.tolist() == [kinds.index(number) for number in numbers]
-    assert n == len(kinds)
+    assert found.tolist() == kinds
+    assert ranks.tolist() == [kinds.index(number) for number in numbers]
 
 
 @given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), max_size=30), st.booleans())

@@ -339,11 +339,10 @@ def _max_exact_matches(pair: IntArray, word: IntArray, start: IntArray, at: IntA
     """Maximum number of exact matches of each pair: for each word, the smaller of its counts in the two sentences."""
     if not len(pair):
         return np.zeros(n_pairs, dtype=np.int64)
-    kind, n_kinds = number_distinct(pair * (word.max() + 1) + word)
-    pair_of_kind = np.zeros(n_kinds, dtype=np.int64)
-    pair_of_kind[kind] = pair
+    kinds, kind = number_distinct(pair * (word.max() + 1) + word)
+    pair_of_kind = kinds // (word.max() + 1)
     in_reference, in_candidate = (
-        np.bincount(distinct(kind * (position.max() + 1) + position) // (position.max() + 1), minlength=n_kinds)
+        np.bincount(distinct(kind * (position.max() + 1) + position) // (position.max() + 1), minlength=len(kinds))
         for position in (start, at)
     )
     return sum_by_group(pair_of_kind, np.minimum(in_reference, in_candidate), n_pairs).astype(np.int64)

@@ -11,7 +11,7 @@ import numpy as np
 
 from deixis.arrays import BoolArray, FloatArray
 from deixis.errors import DatasetError
-from deixis.evaluation.captions.ngrams import MAX_NGRAM, CaptionSet, Ngrams, distinct, sum_by_group
+from deixis.evaluation.captions.ngrams import MAX_NGRAM, CaptionSet, sum_by_group
 from deixis.evaluation.intervals import Statistic, mean_of
 from deixis.tokens import words
 
@@ -23,11 +23,12 @@ def bleu_statistics(captions: CaptionSet) -> FloatArray:
     n_photos = len(captions.photos)
     length = captions.lengths[:n_photos]
     statistics = np.zeros((n_photos, 2 * MAX_NGRAM + 2))
-    for n, grams in enumerate(captions.ngrams):
-        clip = np.zeros(np.searchsorted(grams.sentence, n_photos), dtype=np.int64)
-        np.maximum.at(clip, grams.of_candidate, grams.count[grams.of_reference])
-        correct = np.minimum(clip, grams.count[: len(clip)])
-        statistics[:, n] = sum_by_group(grams.sentence[: len(clip)], correct, n_photos)
+    for n in range(MAX_NGRAM):
+        counts = captions.comparison.counts[n]
+        shared, common = captions.comparison.common_counts(n + 1)
+        correct = np.zeros(len(counts.gram), dtype=np.int64)
+        np.maximum.at(correct, shared.own, common)
+        statistics[:, n] = sum_by_group(counts.sentence, correct, n_photos)
         statistics[:, MAX_NGRAM + n] = np.maximum(0, length - n)
     statistics[:, -2] = length
     statistics[:, -1] = _closest_lengths(captions)
@@ -53,10 +54,6 @@ def _closest_lengths(captions: CaptionSet) -> FloatArray:
     return length[order][first].astype(np.float64)
 
 
-SIGMA = 6.0
-SCALE = 10.0
-
-
 class Cider(NamedTuple):
     """CIDEr and CIDEr-D of each photo, on the scale of the authors' program (0 to 10)."""
 
@@ -66,47 +63,10 @@ class Cider(NamedTuple):
 
 def cider(captions: CaptionSet) -> Cider:
     """Compute CIDEr and CIDEr-D of each photo, with the document frequencies of these references."""
-    n_photos = len(captions.photos)
-    per_reference = np.zeros((2, len(captions.photo_of_reference)))
-    for grams in captions.ngrams:
-        per_reference += _similarities(captions, grams)
-    bigrams = np.maximum(0, captions.lengths - 1)
-    longer = bigrams[captions.photo_of_reference] - bigrams[n_photos:]
-    per_reference[1] *= np.exp(-(longer**2) / (2 * SIGMA**2))
-    references = np.bincount(captions.photo_of_reference, minlength=n_photos)
-    plain, damped = (
-        SCALE / MAX_NGRAM * sum_by_group(captions.photo_of_reference, values, n_photos) / references
-        for values in per_reference
-    )
-    return Cider(plain, damped)
-
-
-def _similarities(captions: CaptionSet, grams: Ngrams) -> FloatArray:
-    """Cosine similarity of each reference and its candidate for one n: plain, and clipped to the reference."""
-    n_photos = len(captions.photos)
-    weight = grams.count * _idf(captions, grams)[grams.gram]
-    norm = np.sqrt(sum_by_group(grams.sentence, weight**2, len(captions.photo_of_sentence)))
-    reference = grams.sentence[grams.of_reference] - n_photos
-    of_candidate, of_reference = weight[grams.of_candidate], weight[grams.of_reference]
-    n_references = len(captions.photo_of_reference)
-    products = np.stack(
-        [
-            sum_by_group(reference, of_candidate * of_reference, n_references),
-            sum_by_group(reference, np.minimum(of_candidate, of_reference) * of_reference, n_references),
-        ]
-    )
-    norms = norm[captions.photo_of_reference] * norm[n_photos:]
-    return np.asarray(np.divide(products, norms, out=np.zeros_like(products), where=norms > 0))
-
-
-def _idf(captions: CaptionSet, grams: Ngrams) -> FloatArray:
-    """Weight of each n-gram: the logarithm of the number of photos over those with the n-gram in a reference."""
-    n_photos = len(captions.photos)
-    first_reference = np.searchsorted(grams.sentence, n_photos)
-    photo = captions.photo_of_sentence[grams.sentence[first_reference:]]
-    in_photo = distinct(photo * max(1, grams.kinds) + grams.gram[first_reference:])
-    frequency = np.bincount(in_photo % max(1, grams.kinds), minlength=grams.kinds)
-    return np.asarray(np.log(n_photos) - np.log(np.maximum(1, frequency)))
+    compared, photo = captions.comparison, captions.photo_of_reference
+    references = np.bincount(photo, minlength=len(captions.photos))
+    pairs = (compared.cider(clipped=clipped) for clipped in (False, True))
+    return Cider(*(sum_by_group(photo, each, len(captions.photos)) / references for each in pairs))
 
 
 _BETA = 1.2
@@ -179,12 +139,10 @@ class Diversity:
 
 def distinct_share(captions: CaptionSet, n: int) -> Diversity:
     """Compute distinct-n (Li et al. 2016): distinct n-grams over all n-grams of the candidates, as a fraction of 1."""
-    grams, photos = captions.ngrams[n - 1], len(captions.photos)
-    upto = np.searchsorted(grams.sentence, photos)
-    sentence, gram = grams.sentence[:upto], grams.gram[:upto]
-    having = np.bincount(gram, minlength=grams.kinds)
-    kinds, own_kinds = np.count_nonzero(having), sum_by_group(sentence, having[gram] == 1, photos)
-    own_total = sum_by_group(sentence, grams.count[:upto], photos)
+    counts, photos = captions.comparison.counts[n - 1], len(captions.photos)
+    having = np.bincount(counts.gram)
+    kinds, own_kinds = np.count_nonzero(having), sum_by_group(counts.sentence, having[counts.gram] == 1, photos)
+    own_total = sum_by_group(counts.sentence, counts.count, photos)
     total = own_total.sum()
     return Diversity(float(kinds / max(1, total)), (kinds - own_kinds) / np.maximum(1, total - own_total))
 

@@ -1,21 +1,20 @@
-"""Captions as integer arrays: word ids, n-gram ids, and the count of each n-gram in each sentence.
+"""N-grams of captions as integer arrays, and what sentences share with references: the core of BLEU and CIDEr.
 
-All sentences are in one flat array. The candidates come first, one per photo, so that the index of a candidate is the
-index of its photo; the references follow, photo by photo. The sorting and grouping helpers here are several times
-faster than `np.unique` and `np.lexsort` on such arrays.
+The score CIDEr-D, the reward of self-critical training and consensus reranking compare sentences with `References`. The
+sorting and grouping helpers here are several times faster than `np.unique` and `np.lexsort` on such arrays.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
 import numpy as np
 
-from deixis.arrays import AnyArray, BoolArray, FloatArray, IntArray
+from deixis.arrays import AnyArray, BoolArray, FloatArray, IntArray, expand_runs
 from deixis.errors import DatasetError
 from deixis.tokens import words
 
@@ -32,6 +31,11 @@ class Numbering(defaultdict[str, int]):
         """Return the numbers of words."""
         return np.array(list(map(self.__getitem__, words)), dtype=np.int64)
 
+    def look_up(self, words: Iterable[str]) -> IntArray:
+        """Return the numbers of words; new words are not stored, and get higher numbers, equal words the same."""
+        new = Numbering()
+        return np.array([self[word] if word in self else len(self) + new[word] for word in words], dtype=np.int64)
+
 
 def distinct(values: IntArray) -> IntArray:
     """Return the sorted distinct values."""
@@ -46,13 +50,14 @@ def count_distinct(values: IntArray) -> tuple[IntArray, IntArray]:
     return ordered[begins], np.diff(begins, append=len(ordered))
 
 
-def number_distinct(values: IntArray) -> tuple[IntArray, int]:
-    """Return the rank of each value among the distinct ones, and the number of distinct values."""
+def number_distinct(values: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the sorted distinct values, and the rank of each value among them."""
     order = order_by(values)
-    rank = np.cumsum(is_new(values[order])) - 1
-    numbers = np.empty_like(rank)
-    numbers[order] = rank
-    return numbers, int(rank[-1]) + 1 if len(rank) else 0
+    ordered = values[order]
+    new = is_new(ordered)
+    numbers = np.empty_like(order)
+    numbers[order] = np.cumsum(new) - 1
+    return ordered[new], numbers
 
 
 def order_by(*columns: IntArray) -> IntArray:
@@ -92,22 +97,201 @@ def is_new(*columns: AnyArray) -> BoolArray:
     return new
 
 
+def _search(ordered: IntArray, values: IntArray) -> tuple[IntArray, BoolArray]:
+    """Return the index of each value among sorted distinct ones, and whether it is there."""
+    if not len(ordered):
+        return np.zeros_like(values), np.zeros(len(values), dtype=bool)
+    index = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
+    return index, ordered[index] == values
+
+
 MAX_NGRAM = 4
 """Maximum length of the n-grams of BLEU and CIDEr."""
 
+_SIGMA = 6.0
+_SCALE = 10.0
+
+_WORD_BITS = 24
+"""Code of an n-gram: the number of its first n - 1 words, then its last word in this many bits."""
+
 
 @dataclass(frozen=True, eq=False)
-class Ngrams:
-    """The n-grams of one length."""
+class NgramCounts:
+    """The n-grams of one length in sentences: one entry for each distinct n-gram of each, by sentence and n-gram."""
 
-    # One entry for each distinct n-gram of each sentence, by sentence and then by gram
     sentence: IntArray
     gram: IntArray
     count: IntArray
-    kinds: int  # number of distinct n-grams in all sentences
-    # The two entries of each n-gram that a reference shares with the candidate of its photo
-    of_candidate: IntArray
-    of_reference: IntArray
+
+
+class _Postings:
+    """Entries of references, sorted by key, so that one search finds all entries of a key."""
+
+    def __init__(self, key: IntArray, entry: IntArray, column: IntArray) -> None:
+        order = order_by(key)
+        ordered = key[order]
+        self.entry, self.column = entry[order], column[order]
+        self._first = np.flatnonzero(is_new(ordered))
+        self._keys, self._count = ordered[self._first], np.diff(self._first, append=len(ordered))
+
+    def find(self, key: IntArray) -> tuple[IntArray, IntArray]:
+        """Return the index of each key that is there, once for each of its entries, and the positions of these."""
+        index, there = _search(self._keys, key)
+        rows = np.flatnonzero(there)
+        count = self._count[index[rows]]
+        return np.repeat(rows, count), expand_runs(self._first[index[rows]], count)
+
+
+class _ReferenceNgrams:
+    """The n-grams of one length in references, and their weights in CIDEr."""
+
+    def __init__(self, known: IntArray, counts: NgramCounts, photo: IntArray, photos: int) -> None:
+        self._known, self.counts = known, counts
+        per_reference = np.bincount(counts.sentence, minlength=len(photo))
+        self._entries = np.cumsum(per_reference) - per_reference, per_reference
+        self._keys = self.keys(photo[counts.sentence], counts.gram)
+        frequency = np.bincount(distinct(self._keys) % (len(known) + 1), minlength=len(known) + 1)
+        self._idf = np.log(max(1, photos)) - np.log(np.maximum(1, frequency))
+        self.weight, self.norm = self.weights(counts, len(photo))
+
+    def numbers(self, codes: IntArray) -> IntArray:
+        """Return the number of each n-gram; those of no reference get higher ones, equal n-grams the same."""
+        number, there = _search(self._known, codes)
+        other = np.flatnonzero(~there)
+        number[other] = len(self._known) + number_distinct(codes[other])[1]
+        return number
+
+    def keys(self, group: IntArray, gram: IntArray) -> IntArray:
+        """Return one number for a group and an n-gram; all n-grams of no reference have the same."""
+        return group * (len(self._known) + 1) + np.minimum(gram, len(self._known))
+
+    def weights(self, counts: NgramCounts, sentences: int) -> tuple[FloatArray, FloatArray]:
+        """Return count times idf of each entry, and the length of the vector of each sentence."""
+        weight = counts.count * self._idf[np.minimum(counts.gram, len(self._known))]
+        return weight, np.sqrt(sum_by_group(counts.sentence, weight**2, sentences))
+
+    @cached_property
+    def by_photo(self) -> _Postings:
+        """All entries by photo and n-gram; their column is the reference."""
+        return _Postings(self._keys, np.arange(len(self._keys)), self.counts.sentence)
+
+    def of(self, references: IntArray) -> _Postings:
+        """Return the entries of some references by n-gram; their column is the index in `references`."""
+        first, count = (each[references] for each in self._entries)
+        entry = expand_runs(first, count)
+        return _Postings(self.counts.gram[entry], entry, np.repeat(np.arange(len(references)), count))
+
+
+class References:
+    """Captions of photos, which sentences are compared with. Document frequencies are counted over the photos.
+
+    `words` are the word numbers of all captions in a row, `lengths` the number of words of each caption, and `photo`
+    its photo, in ascending order.
+    """
+
+    def __init__(self, words: IntArray, lengths: IntArray, photo: IntArray, photos: int) -> None:
+        self.lengths = lengths
+        self.per_photo = np.bincount(photo, minlength=photos)
+        self._first = np.cumsum(self.per_photo) - self.per_photo
+        known: list[IntArray] = []
+
+        def number(n: int, codes: IntArray) -> IntArray:
+            kinds, numbers = number_distinct(codes)
+            known.append(kinds)
+            return numbers
+
+        counts = _count_ngrams(words, lengths, number)
+        self.ngrams = [_ReferenceNgrams(*each, photo, photos) for each in zip(known, counts, strict=True)]
+
+    def compare_by_photo(self, words: IntArray, lengths: IntArray, photos: IntArray) -> Comparison:
+        """Compare each sentence with all captions of its photo; the pairs are sorted by sentence and caption."""
+        count, first = self.per_photo[photos], self._first[photos]
+        pairs = np.repeat(np.arange(len(lengths)), count), expand_runs(first, count)
+        offset = np.cumsum(count) - count - first
+        return self._compare(words, lengths, pairs, offset, photos, [each.by_photo for each in self.ngrams])
+
+    def compare_all(self, words: IntArray, lengths: IntArray, captions: IntArray) -> Comparison:
+        """Compare each sentence with each of some captions; the pairs are a matrix of sentences × captions."""
+        sentences = np.arange(len(lengths))
+        pairs = np.repeat(sentences, len(captions)), np.tile(captions, len(lengths))
+        postings = [each.of(captions) for each in self.ngrams]
+        return self._compare(words, lengths, pairs, sentences * len(captions), np.zeros_like(sentences), postings)
+
+    def _compare(
+        self,
+        words: IntArray,
+        lengths: IntArray,
+        pairs: tuple[IntArray, IntArray],
+        offset: IntArray,
+        group: IntArray,
+        postings: Sequence[_Postings],
+    ) -> Comparison:
+        """Find the n-grams that pairs share: of keys of a sentence's group, in pair offset of the sentence + column."""
+        counts = _count_ngrams(words, lengths, lambda n, codes: self.ngrams[n].numbers(codes))
+        shared = []
+        for ngrams, own, entries in zip(self.ngrams, counts, postings, strict=True):
+            ours, found = entries.find(ngrams.keys(group[own.sentence], own.gram))
+            shared.append(_Shared(offset[own.sentence[ours]] + entries.column[found], ours, entries.entry[found]))
+        return Comparison(self, lengths, counts, *pairs, tuple(shared))
+
+
+@dataclass(frozen=True, eq=False)
+class _Shared:
+    """The n-grams of one length that the sentence and the caption of a pair share."""
+
+    pair: IntArray
+    own: IntArray  # entry of the sentence
+    theirs: IntArray  # entry of the caption
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Pairs of a sentence and a reference, and the n-grams that they share."""
+
+    references: References
+    lengths: IntArray  # of the sentences
+    counts: tuple[NgramCounts, ...]  # n-grams of the sentences, of 1 to 4 words
+    sentence: IntArray  # of each pair
+    reference: IntArray
+    shared: tuple[_Shared, ...]
+
+    def common_counts(self, n: int) -> tuple[_Shared, IntArray]:
+        """Return the shared n-grams of n words, and how often the sentence may match each in the reference."""
+        shared = self.shared[n - 1]
+        theirs = self.references.ngrams[n - 1].counts.count[shared.theirs]
+        return shared, np.minimum(self.counts[n - 1].count[shared.own], theirs)
+
+    def cider(self, *, clipped: bool = True) -> FloatArray:
+        """Return the CIDEr-D (0 to 10) of each pair; or CIDEr, which is not clipped and has no length penalty."""
+        total = np.zeros(len(self.sentence))
+        for ngrams, counts, shared in zip(self.references.ngrams, self.counts, self.shared, strict=True):
+            weight, norm = ngrams.weights(counts, len(self.lengths))
+            ours, theirs = weight[shared.own], ngrams.weight[shared.theirs]
+            products = sum_by_group(shared.pair, (np.minimum(ours, theirs) if clipped else ours) * theirs, len(total))
+            norms = norm[self.sentence] * ngrams.norm[self.reference]
+            total += np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
+        if clipped:
+            longer = np.maximum(1, self.lengths)[self.sentence] - np.maximum(1, self.references.lengths)[self.reference]
+            total *= np.exp(-(longer**2) / (2 * _SIGMA**2))
+        return np.asarray(_SCALE / MAX_NGRAM * total)
+
+
+def _count_ngrams(
+    words: IntArray, lengths: IntArray, number: Callable[[int, IntArray], IntArray]
+) -> tuple[NgramCounts, ...]:
+    """Count the n-grams of 1 to `MAX_NGRAM` words in each sentence; `number` turns codes, of n - 1, into numbers."""
+    sentence = np.repeat(np.arange(len(lengths)), lengths)
+    left = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(words))  # words to the end of the sentence
+    start, gram = np.arange(len(words)), np.zeros(len(words), dtype=np.int64)
+    found = []
+    for n in range(MAX_NGRAM):
+        fits = left[start] > n
+        start, gram = start[fits], gram[fits]
+        gram = number(n, gram << _WORD_BITS | words[start + n])
+        width = int(gram.max(initial=0)).bit_length()
+        codes, count = count_distinct(sentence[start] << width | gram)
+        found.append(NgramCounts(codes >> width, codes & ((1 << width) - 1), count))
+    return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,39 +325,17 @@ class CaptionSet:
         return ids, ids.encode(chain.from_iterable(self.sentences()))
 
     @cached_property
-    def ngrams(self) -> tuple[Ngrams, ...]:
-        """The n-grams of one to four words."""
-        ids, word = self.encoded
-        sentence = np.repeat(np.arange(len(self.lengths)), self.lengths)
-        left = np.repeat(np.cumsum(self.lengths), self.lengths) - np.arange(len(word))
-        found = []
-        start, gram, kinds = np.arange(len(word)), word, len(ids)
-        for n in range(1, MAX_NGRAM + 1):
-            if n > 1:
-                stays = left[start] >= n
-                start, gram = start[stays], gram[stays]
-                gram, kinds = number_distinct(gram * len(ids) + word[start + n - 1])
-            found.append(self._count_ngrams(sentence[start], gram, kinds))
-        return tuple(found)
+    def comparison(self) -> Comparison:
+        """Each candidate compared with the references of its photo; one pair for each reference."""
+        _, word = self.encoded
+        candidates, references = np.split(self.lengths, [len(self.photos)])
+        ours, theirs = np.split(word, [candidates.sum()])
+        compared = References(theirs, references, self.photo_of_reference, len(self.photos))
+        return compared.compare_by_photo(ours, candidates, np.arange(len(self.photos)))
 
     def sentences(self) -> Iterator[Sequence[str]]:
         """Iterate over all sentences, candidates first."""
         return chain(self.candidates, chain.from_iterable(self.references))
-
-    def _count_ngrams(self, sentence: IntArray, gram: IntArray, kinds: int) -> Ngrams:
-        """Count each n-gram in each sentence, and find those that references share with their candidate."""
-        codes, count = count_distinct(sentence * max(1, kinds) + gram)
-        sentence, gram = np.divmod(codes, max(1, kinds))
-        first_reference = int(np.searchsorted(sentence, len(self.photos)))
-        shared_codes = self.photo_of_sentence[sentence[first_reference:]] * max(1, kinds) + gram[first_reference:]
-        candidates = codes[:first_reference]
-        position = np.searchsorted(candidates, shared_codes)
-        shared = (
-            np.flatnonzero(candidates[np.minimum(position, first_reference - 1)] == shared_codes)
-            if first_reference
-            else position[:0]
-        )
-        return Ngrams(sentence, gram, count, kinds, position[shared], first_reference + shared)
 
 
 def caption_set(candidates: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> CaptionSet:

@@ -10,23 +10,22 @@ of two sentences; they are ours (cosine, smoothed) or those of the authors' rele
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from deixis.arrays import FloatArray, Floats, IntArray
 from deixis.errors import DeixisError
-from deixis.evaluation.captions.metrics import SCALE, SIGMA, bleu_from, bleu_statistics
-from deixis.evaluation.captions.ngrams import MAX_NGRAM, CaptionSet
+from deixis.evaluation.captions.metrics import bleu_from, bleu_statistics
+from deixis.evaluation.captions.ngrams import MAX_NGRAM, CaptionSet, Comparison, Numbering, References, sum_by_group
 from deixis.language.features.base import Text, words_of
 from deixis.models.consensus.spec import BleuForm, NeighbourDistance
 
-Floats = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Similarity = Literal["bleu", "cider"]
 
 PAPER_TOP_CAPTIONS = {"bleu": 175, "cider": 125}
@@ -119,7 +118,7 @@ class Consensus:
 
     def similarities(
         self, vectors: ArrayLike, sentences: Sequence[Sequence[Text]], similarity: Similarity, neighbours: int
-    ) -> Iterator[tuple[IntArray, Floats]]:
+    ) -> Iterator[tuple[IntArray, FloatArray]]:
         """Compare the sentences of each photo with the captions of its neighbours.
 
         Yields the end of each neighbour's captions, nearest neighbour first, and the similarities of sentences ×
@@ -129,7 +128,7 @@ class Consensus:
         if len(nearest) != len(sentences):
             raise DeixisError(f"consensus: {len(nearest)} photos, but sentences for {len(sentences)}")
         name = "mean_f" if similarity == "bleu" and self._bleu == "mean-f" else similarity
-        measure: Callable[[Sequence[Sequence[str]], IntArray], Floats] = getattr(self.similarity, name)
+        measure: Callable[[Sequence[Sequence[str]], IntArray], FloatArray] = getattr(self.similarity, name)
         for rows, texts in zip(nearest, _words(sentences), strict=True):
             captions = np.concatenate([np.arange(self._starts[row], self._starts[row + 1]) for row in rows])
             ends = np.cumsum(self._starts[rows + 1] - self._starts[rows])
@@ -137,7 +136,7 @@ class Consensus:
 
     def scores(
         self, vectors: ArrayLike, sentences: Sequence[Sequence[Text]], settings: RerankSettings | None = None
-    ) -> list[Floats]:
+    ) -> list[FloatArray]:
         """For each photo the consensus scores of its sentences: the mean of the m highest similarities (8.2)."""
         settings = settings or RerankSettings()
         found = []
@@ -157,14 +156,14 @@ def _words(texts: Sequence[Sequence[Text]]) -> list[list[list[str]]]:
     return [[list(words_of(text)) for text in of_photo] for of_photo in texts]
 
 
-def best_first(scores: Floats) -> IntArray:
+def best_first(scores: FloatArray) -> IntArray:
     """The order of sentences by their scores, best first; ties keep their order."""
     return np.argsort(-scores, kind="stable")
 
 
 def oracle_scores(
     sentences: Sequence[Sequence[Text]], references: Sequence[Sequence[Text]], similarity: Similarity = "cider"
-) -> list[Floats]:
+) -> list[FloatArray]:
     """Scores of sentences by the photos' own captions: the upper bound of reranking (oracle of Table 8).
 
     `references` are the own captions of each photo; CIDEr-D is computed over these photos.
@@ -179,7 +178,7 @@ def oracle_scores(
     ]
 
 
-def _smoothed_bleu(sentences: Sequence[Sequence[str]], captions: Sequence[Sequence[str]]) -> Floats:
+def _smoothed_bleu(sentences: Sequence[Sequence[str]], captions: Sequence[Sequence[str]]) -> FloatArray:
     """BLEU-4 of each sentence with all captions as references."""
     ids = tuple(map(str, range(len(sentences))))  # each sentence stands for a photo of its own
     statistics = bleu_statistics(CaptionSet(ids, sentences, [captions] * len(sentences)))
@@ -188,7 +187,7 @@ def _smoothed_bleu(sentences: Sequence[Sequence[str]], captions: Sequence[Sequen
     return bleu_from(statistics)[:, -1]
 
 
-def _normalize(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+def _normalize(rows: Floats) -> Floats:
     length = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(rows / np.maximum(length, np.finfo(np.float32).tiny))
 
@@ -237,7 +236,7 @@ class _Trial:
     """The sentence that every k and m chooses for each photo."""
 
     settings: list[RerankSettings]  # all k and m
-    gained: Floats  # (photos, settings, …): what the chosen sentence adds to the score
+    gained: FloatArray  # (photos, settings, …): what the chosen sentence adds to the score
 
     @classmethod
     def of(cls, consensus: Consensus, candidates: Candidates, similarity: Similarity) -> _Trial:
@@ -251,13 +250,13 @@ class _Trial:
         gained = [each[_choices(*found)] for each, found in zip(values, similarities, strict=True)]
         return cls(settings, np.stack(gained))
 
-    def best_on(self, photos: NDArray[np.int64]) -> RerankSettings:
+    def best_on(self, photos: IntArray) -> RerankSettings:
         """The settings with the best score on these photos; the first of equal ones."""
         total = self.gained[photos].sum(0)
         return self.settings[int(np.argmax(total if total.ndim == 1 else bleu_from(total)[:, -1]))]
 
 
-def _choices(ends: IntArray, similarities: Floats) -> IntArray:
+def _choices(ends: IntArray, similarities: FloatArray) -> IntArray:
     """The sentence that each k and m ranks first."""
     chosen = []
     for k in NEIGHBOURS:
@@ -269,7 +268,7 @@ def _choices(ends: IntArray, similarities: Floats) -> IntArray:
     return np.array(chosen)
 
 
-def _bleu_statistics(candidates: Candidates) -> list[Floats]:
+def _bleu_statistics(candidates: Candidates) -> list[FloatArray]:
     """For each photo what each of its sentences adds to corpus BLEU."""
     counts = [len(texts) for texts in candidates.sentences]
     sentences = list(chain.from_iterable(_words(candidates.sentences)))
@@ -286,40 +285,26 @@ def _bleu_statistics(candidates: Candidates) -> list[Floats]:
 class CaptionSimilarity:
     """Similarity of any sentences to a fixed set of captions.
 
-    Every occurrence of an n-gram in a caption is a column of a sparse matrix, so that clipped counts are dot products:
-    the i-th occurrence in a sentence matches the i-th occurrence in a caption. `captions` are those of each photo, as
-    words. Document frequencies are counted over these photos.
+    `captions` are those of each photo, as words. Document frequencies are counted over these photos.
     """
 
     def __init__(self, captions: Sequence[Sequence[Sequence[str]]]) -> None:
         sentences = list(chain.from_iterable(captions))
         photo_of = np.repeat(np.arange(len(captions)), [len(photo) for photo in captions])
-        distinct = dict.fromkeys(chain.from_iterable(sentences))
-        self._ids = {word: number for number, word in enumerate(distinct)}
-        self._lengths = np.array([len(words) for words in sentences], dtype=np.int64)
-        self._log_photos = float(np.log(max(1, len(captions))))
-        self._known: list[_KnownNgrams] = []
-        self._counts: list[Any] = []
-        self._weights: list[Any] = []
-        for codes, rows in self._ngrams(sentences):
-            self._known.append(_KnownNgrams.of(codes, rows, photo_of))
-            found = self._occurrences(len(self._known) - 1, codes, rows, len(sentences))
-            weights = found.count * found.idf**2 / found.norm[found.row]
-            self._counts.append(self._matrix(found, np.ones(len(found.row))))
-            self._weights.append(self._matrix(found, weights))
+        self._lengths = _lengths(sentences)
+        self._ids = Numbering()
+        words = self._ids.encode(chain.from_iterable(sentences))
+        self._references = References(words, self._lengths, photo_of, len(captions))
 
-    def bleu(self, sentences: Sequence[Sequence[str]], captions: IntArray) -> Floats:
+    def bleu(self, sentences: Sequence[Sequence[str]], captions: IntArray) -> FloatArray:
         """BLEU-4 of each sentence (row) with each of these captions (column) as its only reference.
 
         Precisions of n-grams longer than one word are (matches + 1) / (n-grams + 1), after Lin and Och (2004): few
         pairs share four words in a row, and without smoothing all others would be 0.
         """
-        length = np.array([len(words) for words in sentences], dtype=np.float64)[:, None]
+        length = _lengths(sentences).astype(np.float64)[:, None]
         logs = np.zeros((len(sentences), len(captions)))
-        for n, (codes, rows) in enumerate(self._ngrams(sentences)):
-            found = self._occurrences(n, codes, rows, len(sentences))
-            ours = self._matrix(found, np.ones(len(found.row)))
-            matches = np.asarray((ours @ self._counts[n][captions].T).todense())
+        for n, matches in enumerate(self._matches(sentences, captions)):
             smooth = 1.0 if n else 0.0
             with np.errstate(divide="ignore", invalid="ignore"):
                 logs += np.nan_to_num(np.log((matches + smooth) / (np.maximum(length - n, 0) + smooth)), nan=-np.inf)
@@ -327,128 +312,34 @@ class CaptionSimilarity:
             brevity = np.minimum(0, 1 - np.nan_to_num(self._lengths[captions] / length, posinf=np.inf))
         return np.asarray(np.exp(logs / MAX_NGRAM + brevity))
 
-    def mean_f(self, sentences: Sequence[Sequence[str]], captions: IntArray) -> Floats:
+    def mean_f(self, sentences: Sequence[Sequence[str]], captions: IntArray) -> FloatArray:
         """What the authors' released code calls BLEU, of each sentence (row) with each caption (column).
 
         The mean over n = 1 … 4 of 2 · matches / (n-grams of the sentence + n-grams of the caption); 0 if one of them
         has fewer than four words.
         """
-        ours, theirs = np.array([len(words) for words in sentences]), self._lengths[captions]
+        ours, theirs = _lengths(sentences)[:, None], self._lengths[captions]
         total = np.zeros((len(sentences), len(captions)))
-        for n, (codes, rows) in enumerate(self._ngrams(sentences)):
-            found = self._occurrences(n, codes, rows, len(sentences))
-            matches = (self._matrix(found, np.ones(len(found.row))) @ self._counts[n][captions].T).todense()
-            both = np.maximum(ours[:, None] - n, 0) + np.maximum(theirs - n, 0)
-            total += 2 * np.asarray(matches) / np.maximum(both, 1)
-        long = (ours[:, None] >= MAX_NGRAM) & (theirs >= MAX_NGRAM)
+        for n, matches in enumerate(self._matches(sentences, captions)):
+            total += 2 * matches / np.maximum(np.maximum(ours - n, 0) + np.maximum(theirs - n, 0), 1)
+        long = (ours >= MAX_NGRAM) & (theirs >= MAX_NGRAM)
         return np.asarray(np.where(long, total / MAX_NGRAM, 0.0))
 
-    def cider(self, sentences: Sequence[Sequence[str]], captions: IntArray) -> Floats:
+    def cider(self, sentences: Sequence[Sequence[str]], captions: IntArray) -> FloatArray:
         """CIDEr-D (0 to 10) of each sentence (row) with each of these captions (column) as its only reference."""
-        total = np.zeros((len(sentences), len(captions)))
-        for n, (codes, rows) in enumerate(self._ngrams(sentences)):
-            found = self._occurrences(n, codes, rows, len(sentences))
-            ours = self._matrix(found, 1 / found.norm[found.row])
-            total += np.asarray((ours @ self._weights[n][captions].T).todense())
-        bigrams = np.array([max(0, len(words) - 1) for words in sentences])[:, None]
-        difference = bigrams - np.maximum(0, self._lengths[captions] - 1)
-        return np.asarray(SCALE / MAX_NGRAM * total * np.exp(-(difference**2) / (2 * SIGMA**2)))
+        return self._compare(sentences, captions).cider().reshape(len(sentences), len(captions))
 
-    def _ngrams(self, sentences: Sequence[Sequence[str]]) -> Iterator[tuple[IntArray, IntArray]]:
-        """For n = 1, 2, …: the code of each n-gram, and its sentence.
+    def _compare(self, sentences: Sequence[Sequence[str]], captions: IntArray) -> Comparison:
+        words = self._ids.look_up(chain.from_iterable(sentences))
+        return self._references.compare_all(words, _lengths(sentences), captions)
 
-        Before it continues with n + 1, the n-grams of length n must be in `_known`.
-        """
-        words = _word_ids(sentences, self._ids)
-        lengths = np.array([len(each) for each in sentences], dtype=np.int64)
-        rows = np.repeat(np.arange(len(sentences)), lengths)
-        last = np.cumsum(lengths)[rows] - 1  # last word of the sentence that each word is in
-        first, prefix = np.arange(len(words)), np.zeros(len(words), dtype=np.int64)
-        for n in range(MAX_NGRAM):
-            fits = first + n <= last[first]
-            first, prefix = first[fits], prefix[fits]
-            codes = prefix << _WORD_BITS | words[first + n]
-            yield codes, rows[first]
-            prefix = self._known[n].numbers(codes)
-
-    def _occurrences(self, n: int, codes: IntArray, rows: IntArray, sentences: int) -> _Occurrences:
-        known = self._known[n]
-        ngrams = known.numbers(codes)
-        order = np.lexsort((ngrams, rows))
-        ngrams, rows = ngrams[order], rows[order]
-        first = np.flatnonzero(np.diff(ngrams, prepend=-1) | np.diff(rows, prepend=-1))
-        counts = np.diff(first, append=len(ngrams))
-        count = np.repeat(counts, counts)
-        rank = np.arange(len(ngrams)) - np.repeat(first, counts)
-        photos = np.append(known.photos, 1)[np.minimum(ngrams, len(known.photos))]  # 1 if no caption has it
-        idf = self._log_photos - np.log(photos)
-        squares = np.bincount(rows[first], (counts * idf[first]) ** 2, sentences)
-        # A sentence of n-grams that every photo has is a vector of length 0: all its similarities are 0.
-        norm = np.where(squares > 0, np.sqrt(squares), np.inf)
-        return _Occurrences(rows, ngrams, rank, count, idf, norm, known)
-
-    def _matrix(self, found: _Occurrences, values: Floats) -> Any:
-        """A sparse matrix: one row per sentence, one column per occurrence that a caption has."""
-        from scipy import sparse
-
-        columns = found.known.columns
-        there = found.ngram < len(columns) - 1
-        row, ngram, rank, values = found.row[there], found.ngram[there], found.rank[there], values[there]
-        fits = rank < columns[ngram + 1] - columns[ngram]
-        cells = row[fits], (columns[ngram] + rank)[fits]
-        return sparse.csr_array((values[fits], cells), shape=(len(found.norm), int(columns[-1])))
+    def _matches(self, sentences: Sequence[Sequence[str]], captions: IntArray) -> Iterator[FloatArray]:
+        """For n = 1, 2, …: the number of n-grams of each sentence that each caption has as often."""
+        compared = self._compare(sentences, captions)
+        for n in range(1, MAX_NGRAM + 1):
+            shared, common = compared.common_counts(n)
+            yield sum_by_group(shared.pair, common, len(compared.sentence)).reshape(len(sentences), len(captions))
 
 
-@dataclass(frozen=True)
-class _KnownNgrams:
-    """The n-grams of one length that captions have."""
-
-    codes: IntArray  # sorted
-    photos: IntArray  # number of photos that have each n-gram in a caption
-    # The first column of each n-gram, which has as many as its highest count in a caption; and the number of columns.
-    columns: IntArray
-
-    @classmethod
-    def of(cls, codes: IntArray, rows: IntArray, photo_of_row: IntArray) -> _KnownNgrams:
-        distinct, ngrams = np.unique(codes, return_inverse=True)
-        base = 1 + max(len(photo_of_row), int(photo_of_row.max(initial=0)))  # above all numbers of captions and photos
-        in_photos = np.unique(ngrams * base + photo_of_row[rows]) // base
-        in_captions, counts = np.unique(ngrams * base + rows, return_counts=True)
-        highest = np.zeros(len(distinct), dtype=np.int64)
-        np.maximum.at(highest, in_captions // base, counts)
-        photos = np.bincount(in_photos, minlength=len(distinct))
-        return cls(distinct, photos, np.concatenate([[0], np.cumsum(highest)]))
-
-    def numbers(self, codes: IntArray) -> IntArray:
-        """The number of each n-gram; those that no caption has get higher ones, equal n-grams the same."""
-        index = np.searchsorted(self.codes, codes)
-        known = np.zeros(len(codes), dtype=bool)
-        inside = index < len(self.codes)
-        known[inside] = self.codes[index[inside]] == codes[inside]
-        found = np.where(known, index, 0)
-        found[~known] = len(self.codes) + np.unique(codes[~known], return_inverse=True)[1]
-        return found
-
-
-@dataclass(frozen=True)
-class _Occurrences:
-    """Occurrences of n-grams of one length in sentences, sorted by sentence and n-gram."""
-
-    row: IntArray  # the sentence
-    ngram: IntArray
-    rank: IntArray  # number of earlier occurrences in the sentence
-    count: IntArray  # occurrences in the sentence
-    idf: Floats
-    norm: Floats  # for each sentence the length of its vector of count · idf
-    known: _KnownNgrams
-
-
-def _word_ids(sentences: Sequence[Sequence[str]], known: Mapping[str, int]) -> IntArray:
-    """Ids of all words, sentence after sentence; words that no caption has get higher ids."""
-    unknown: dict[str, int] = {}
-    found = [
-        known[word] if word in known else len(known) + unknown.setdefault(word, len(unknown))
-        for words in sentences
-        for word in words
-    ]
-    return np.array(found, dtype=np.int64)
+def _lengths(sentences: Sequence[Sequence[str]]) -> IntArray:
+    return np.array([len(words) for words in sentences], dtype=np.int64)

@@ -29,7 +29,7 @@ from deixis.storage.artifacts import CONFIG, Artifact, Storable, damaged, read_a
 from deixis.tokens import words
 
 if TYPE_CHECKING:
-    from deixis.models.consensus.consensus import IntArray
+    from deixis.arrays import IntArray
     from deixis.models.photo_features import PhotoFeatures
 
 FOLDER = "neighbours"

@@ -16,18 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deixis.arrays import BoolArray, FloatArray, IntArray, expand_runs
+from deixis.arrays import FloatArray, IntArray
 from deixis.errors import DatasetError
-from deixis.evaluation.captions.metrics import SCALE, SIGMA
-from deixis.evaluation.captions.ngrams import (
-    MAX_NGRAM,
-    Numbering,
-    count_distinct,
-    distinct,
-    is_new,
-    order_by,
-    sum_by_group,
-)
+from deixis.evaluation.captions.ngrams import Numbering, References, sum_by_group
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.m_rnn.network import MRNNNetwork
 from deixis.models.m_rnn.objective import LikelihoodObjective, draw_views, photo_inputs
@@ -152,112 +143,33 @@ class CiderReward:
     def __init__(
         self, references: Sequence[Sequence[Sequence[str]]], vocabulary: Vocabulary, *, repetition_penalty: float = 0.0
     ) -> None:
-        self._photos = len(references)
-        self._per_photo = np.array([len(each) for each in references], dtype=np.int64)
-        if not self._per_photo.any():
+        texts = [[*words, _END] for words in chain.from_iterable(references)]
+        if not texts:
             raise DatasetError("objective=cider: no photo has a caption to compare with")
         # Ids as in the network: its words, the unknown word, end and start token; then all other words.
         ids = Numbering()
         ids.encode([*vocabulary.words, "<unknown>", _END, "<start>"])
         self._end = ids[_END]
-        texts = [[*words, _END] for words in chain.from_iterable(references)]
+        photo_of = np.repeat(np.arange(len(references)), [len(each) for each in references])
         lengths = np.array([len(words) for words in texts])
-        captions = np.full((len(texts), int(lengths.max())), -1)
-        captions[np.arange(captions.shape[1]) < lengths[:, None]] = ids.encode(chain.from_iterable(texts))
-        self._ids = len(ids)
-        self._bigrams = np.maximum(0, lengths - 1)
-        self._first = np.cumsum(self._per_photo) - self._per_photo
-        photo_of = np.repeat(np.arange(self._photos), self._per_photo)
-        self._references = [
-            _ReferenceNgrams(*self._ngrams(captions, n), photo_of, len(texts), self._photos)
-            for n in range(1, MAX_NGRAM + 1)
-        ]
-        self._penalties = repetition_penalty * self._rarely_repeated(captions)
+        self._references = References(ids.encode(chain.from_iterable(texts)), lengths, photo_of, len(references))
+        words = self._references.ngrams[0].counts
+        occurring, repeated = (
+            np.bincount(some, minlength=len(ids)) for some in (words.gram, words.gram[words.count > 1])
+        )
+        # By number of the word; words of no caption have higher numbers than words of captions.
+        self._penalties = repetition_penalty * (repeated < _FREE_REPETITION * occurring)
 
     def __call__(self, words: IntArray, photos: IntArray) -> FloatArray:
         """CIDEr-D (0 to 10) of each sentence, minus its repetition penalties.
 
         Word ids (n, length) after the end token are ignored; `photos` are rows of the references.
         """
-        ended = np.cumsum(words == self._end, axis=1) - (words == self._end)
-        words = np.where(ended > 0, -1, words)
-        count = self._per_photo[photos]
-        pair_sentence = np.repeat(np.arange(len(words)), count)
-        pair_reference = expand_runs(self._first[photos], count)
-        first_pair = np.cumsum(count) - count
-        total = np.zeros(len(pair_sentence))
-        for n, references in enumerate(self._references, start=1):
-            sentence, ngram, times = self._ngrams(words, n)
-            weight = times * references.idf(ngram)
-            norm = np.sqrt(sum_by_group(sentence, weight**2, len(words)))
-            entry, reference = references.shared(ngram, photos[sentence])
-            theirs, ours = references.weight[reference], weight[entry]
-            pair = first_pair[sentence[entry]] + references.sentence[reference] - self._first[photos[sentence[entry]]]
-            products = sum_by_group(pair, np.minimum(ours, theirs) * theirs, len(total))
-            norms = norm[pair_sentence] * references.norm[pair_reference]
-            total += np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
-        bigrams = np.maximum(0, (words >= 0).sum(1) - 1)
-        total *= np.exp(-((bigrams[pair_sentence] - self._bigrams[pair_reference]) ** 2) / (2 * SIGMA**2))
-        cider_d = SCALE / MAX_NGRAM * sum_by_group(pair_sentence, total, len(words)) / count
-        sentence, word, times = self._ngrams(words, 1)
-        return np.asarray(cider_d - sum_by_group(sentence, (times - 1) * self._penalties[word], len(words)))
-
-    def _rarely_repeated(self, captions: IntArray) -> BoolArray:
-        """For each word id, whether captions rarely repeat it."""
-        _, word, times = self._ngrams(captions, 1)
-        occurring, repeated = (np.bincount(some, minlength=self._ids) for some in (word, word[times > 1]))
-        return np.asarray(repeated < _FREE_REPETITION * occurring)
-
-    def _ngrams(self, words: IntArray, n: int) -> tuple[IntArray, IntArray, IntArray]:
-        """Distinct n-grams of each sentence: the sentence, the n-gram as one number, and its count; sorted."""
-        positions = max(0, words.shape[1] - n + 1)
-        code = np.zeros((len(words), positions), dtype=np.int64)
-        for offset in range(n):
-            code = code * self._ids + words[:, offset : offset + positions]
-        there = words[:, n - 1 : n - 1 + positions] >= 0
-        sentence, ngram = np.nonzero(there)[0], code[there]
-        order = order_by(sentence, ngram)
-        sentence, ngram = sentence[order], ngram[order]
-        first = np.flatnonzero(is_new(sentence, ngram))
-        return sentence[first], ngram[first], np.diff(first, append=len(ngram))
-
-
-class _ReferenceNgrams:
-    """The n-grams of one length in all references: their idf, and in which captions they occur."""
-
-    def __init__(
-        self, sentence: IntArray, ngram: IntArray, times: IntArray, photo_of: IntArray, texts: int, photos: int
-    ) -> None:
-        self.known = distinct(ngram)
-        index = np.searchsorted(self.known, ngram)
-        photo = photo_of[sentence]
-        in_photo = distinct(photo * len(self.known) + index)
-        frequency = np.bincount(in_photo % len(self.known), minlength=len(self.known))
-        self._unseen_idf = float(np.log(photos))
-        self._idf = self._unseen_idf - np.log(frequency)
-        weight = times * self._idf[index]
-        self.norm = np.sqrt(sum_by_group(sentence, weight**2, texts))
-        # Sorted so that one search finds all entries of an n-gram and a photo.
-        order = np.argsort(photo * len(self.known) + index, kind="stable")
-        self.sentence, self.weight = sentence[order], weight[order]
-        self._pairs, self._entries = count_distinct((photo * len(self.known) + index)[order])
-        self._first = np.cumsum(self._entries) - self._entries
-
-    def idf(self, ngram: IntArray) -> FloatArray:
-        """Log of the number of photos over the number of photos that have the n-gram."""
-        index, there = _search(self.known, ngram)
-        return np.where(there, self._idf[index], self._unseen_idf)
-
-    def shared(self, ngram: IntArray, photo: IntArray) -> tuple[IntArray, IntArray]:
-        """For each n-gram that a caption of its photo has too: its index in `ngram`, and the caption's entry."""
-        index, there = _search(self.known, ngram)
-        position, paired = _search(self._pairs, photo * len(self.known) + index)
-        rows = np.flatnonzero(there & paired)
-        count = self._entries[position[rows]]
-        return np.repeat(rows, count), expand_runs(self._first[position[rows]], count)
-
-
-def _search(ordered: IntArray, values: IntArray) -> tuple[IntArray, BoolArray]:
-    """The index of each value among sorted ones, and whether it is there."""
-    index = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
-    return index, ordered[index] == values
+        end = words == self._end
+        there = np.cumsum(end, axis=1) <= end
+        compared = self._references.compare_by_photo(words[there], there.sum(1), photos)
+        cider_d = sum_by_group(compared.sentence, compared.cider(), len(words)) / self._references.per_photo[photos]
+        counts = compared.counts[0]
+        return np.asarray(
+            cider_d - sum_by_group(counts.sentence, (counts.count - 1) * self._penalties[counts.gram], len(words))
+        )
