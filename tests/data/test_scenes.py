@@ -25,7 +25,6 @@ from deixis.data.scenes import (
     make_scenes,
     write_scenes,
 )
-from deixis.errors import DeixisError
 from deixis.language.trees import read_tree
 
 
@@ -103,23 +102,17 @@ def test_texture_moves_no_box_by_more_than_a_pixel(scenes: list[Scene]) -> None:
 
 
 def test_shapes_do_not_overlap(scenes: list[Scene]) -> None:
-    for scene in [*scenes, *make_scenes(100, objects=(4, 4)), *make_scenes(50, size=224)]:
+    for scene in scenes:
         boxes = [box.xyxy for box in scene.photo.boxes]
         assert np.triu(geometry.iou(boxes, boxes), 1).max(initial=0) < 0.1
         assert np.array_equal(geometry.clip(boxes, *scene.pixels.shape[:2]), boxes)
 
 
-def test_scenes_have_the_requested_number_of_objects() -> None:
-    for number in (1, 2, 3, 4):
-        for scene in make_scenes(20, objects=(number, number)):
-            assert len({chain for box in scene.photo.boxes for chain in box.chains}) == number
-
-
 def test_written_scenes_are_a_data_set_with_splits_and_files(tmp_path: Path) -> None:
-    write_scenes(tmp_path, 20, seed=2, size=64, splits={"train": 0.5, "dev": 0.25})
+    write_scenes(tmp_path, 20, seed=2, splits={"train": 0.5, "dev": 0.25})
     lines = [json.loads(line) for line in (tmp_path / "photos.jsonl").read_text("utf-8").splitlines()]
     assert Counter(tuple(line.get("splits", ())) for line in lines) == {("train",): 10, ("dev",): 5, (): 5}
-    for scene, line in zip(make_scenes(20, seed=2, size=64), lines, strict=True):
+    for scene, line in zip(make_scenes(20, seed=2), lines, strict=True):
         assert line["id"] == scene.photo.id
         file = tmp_path / "images" / line["file"]
         assert line["sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
@@ -129,31 +122,12 @@ def test_written_scenes_are_a_data_set_with_splits_and_files(tmp_path: Path) -> 
         assert [c["tree"] for c in line["captions"]] == [c.tree for c in scene.photo.captions]
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"size": 20}, "20 pixels"),
-        ({"objects": (0, 2)}, "1 to 4 objects"),
-        ({"objects": (3, 5)}, "1 to 4 objects"),
-    ],
-)
-def test_impossible_settings_are_refused(settings: dict[str, tuple[int, int]], message: str) -> None:
-    with pytest.raises(DeixisError, match=message):
-        next(make_scenes(1, **settings))  # type: ignore[arg-type]
-
-
-def test_split_fractions_above_one_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DeixisError, match="splits"):
-        write_scenes(tmp_path, 3, splits={"train": 0.8, "dev": 0.3})
-
-
 # Captions: text, spans and trees agree with the scene.
 
 
 @pytest.fixture(scope="module")
-def described() -> list[tuple[Photo, Caption]]:
+def described(scenes: list[Scene]) -> list[tuple[Photo, Caption]]:
     """Captions of many scenes, each with its photo."""
-    scenes = [*make_scenes(300, seed=7), *make_scenes(50, objects=(1, 1)), *make_scenes(50, objects=(4, 4))]
     return [(scene.photo, caption) for scene in scenes for caption in scene.photo.captions]
 
 
@@ -237,8 +211,8 @@ def test_articles_plurals_and_verbs_agree() -> None:
         SceneObject("orange", "fish", "small", "top", pair=True),
         SceneObject("orange", "star", "large", "middle", pair=False),
     ]
-    texts = [c.text.lower() for each in objects for _ in range(30) for c in describe_objects([each], "grey", rng)]
+    texts = [c.text.lower() for _ in range(90) for c in describe_objects(objects, "grey", rng)]
     assert not [text for text in texts if re.search(r"\ba orange|mans|fishs|fishes|an (small|big)", text)]
-    assert not [text for text in texts if ("star " in text) == (" are " in text) and " is " in text]
+    assert not [text for text in texts if re.search(r"(men|fish) is", text)]
     assert any("two orange men are" in text or "are two orange men" in text for text in texts)
     assert any("an orange star" in text for text in texts)

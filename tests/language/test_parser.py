@@ -66,7 +66,7 @@ def test_text_tokens_and_words_are_accepted() -> None:
 
 
 def test_batches_give_the_same_trees_as_single_sentences() -> None:
-    captions = [caption.text for scene in make_scenes(12, seed=6, size=48) for caption in scene.photo.captions]
+    captions = [caption.text for scene in make_scenes(12, seed=6) for caption in scene.photo.captions]
     texts = ["", *captions, "dog", "the " * 150, "the " * 300, *captions[:3]]
     progress_calls: list[tuple[str, int, int | None]] = []
     trees = Parser.shipped().parse_all(texts, lambda *progress: progress_calls.append(progress))
@@ -90,7 +90,7 @@ def test_simple_captions_are_parsed_correctly(tree: str) -> None:
 
 def test_most_mentions_of_synthetic_scenes_are_noun_phrases() -> None:
     found = total = 0
-    for scene in make_scenes(30, seed=2, size=48):
+    for scene in make_scenes(30, seed=2):
         for caption in scene.photo.captions:
             tree = parse(caption.tokens)
             noun_phrases = {(node.char_start, node.char_end) for node in tree.phrases() if node.label == "NP"}

@@ -174,7 +174,7 @@ def test_an_empty_sentence_is_one_empty_phrase() -> None:
 
 
 def test_gold_mentions_of_synthetic_scenes_are_nodes() -> None:
-    for scene in make_scenes(20, seed=4, size=48, objects=(1, 4)):
+    for scene in make_scenes(20, seed=4):
         for caption in scene.photo.captions:
             sentence = Sentence.from_caption(caption)
             for mention in caption.mentions:
