@@ -41,6 +41,7 @@ from deixis.search.negation import kinds_of
 from deixis.search.places import index_place
 from deixis.search.query import QueryPart, check_contradiction, parse_query
 from deixis.search.results import Hit, HitPhrase, PhotoRecord, SearchResults, format_time
+from deixis.storage.files import size_and_time
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.storage.sql import hide_password
 from deixis.tokens import words
@@ -471,7 +472,7 @@ class PhotoCollection:
             known = snapshot.photo_at(path)
             if known is not None and path.is_file():
                 number, status = known.id, path.stat()
-                if (status.st_size, status.st_mtime_ns) == (known.size, known.mtime_ns):
+                if size_and_time(status) == (known.size, known.mtime_ns):
                     return number, snapshot.vector_of(number)
         return number, self.encoder.encode_photo(photo)
 

@@ -71,6 +71,11 @@ def open_file(path: Path, inside: Path | None = None) -> IO[bytes]:
     return open_regular(path, inside) if type(path).open is Path.open else path.open("rb")
 
 
+def size_and_time(status: os.stat_result) -> tuple[int, int]:
+    """Return the size of a file and its time of change in nanoseconds. Times after 2262 do not fit into 64 bits."""
+    return status.st_size, min(max(status.st_mtime_ns, -(2**63)), 2**63 - 1)
+
+
 def hash_file(path: Path) -> str:
     """Return the SHA-256 of a file."""
     with open_file(path) as file:

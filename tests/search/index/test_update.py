@@ -73,14 +73,15 @@ def test_an_error_leaves_no_thread_that_reads_files(tmp_path: Path) -> None:
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("hashes")]
 
 
-def test_a_touched_file_is_not_encoded_again(folder: Path, index_path: IndexPath) -> None:
+@pytest.mark.parametrize(("seconds", "stored_ns"), [(1, 10**9), (10**10, 2**63 - 1)], ids=["1970", "2286"])
+def test_a_touched_file_is_not_encoded_again(seconds: int, stored_ns: int, folder: Path, index_path: IndexPath) -> None:
     update_index(index_path, [folder], ColourEncoder())
-    os.utime(folder / "001.png", (1, 1))
+    os.utime(folder / "001.png", (seconds, seconds))
     encoder = ColourEncoder()
     report = update_index(index_path, [folder], encoder)
     assert (report.unchanged, report.updated, encoder.looked_at) == (5, 0, [])
     with PhotoIndex(index_path) as index:
-        assert photo_at(index, folder / "001.png").mtime_ns == 10**9
+        assert photo_at(index, folder / "001.png").mtime_ns == stored_ns
 
 
 def test_a_moved_file_keeps_its_number_and_vectors(folder: Path, index_path: IndexPath) -> None:

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
-from deixis.storage.files import open_regular
+from deixis.storage.files import open_regular, size_and_time
 from deixis.storage.remote import is_remote
 
 EXIF, XMP, NAME, FILE = "exif", "xmp", "name", "file"
@@ -76,7 +76,7 @@ def find_date(path: Path) -> tuple[int, str] | tuple[None, None]:
     if (taken := parse_name(path.name)) is not None:
         return taken, NAME
     # The camera's clock shows local time, and so the time of the file is taken as local time too.
-    moment = datetime.fromtimestamp(path.stat().st_mtime)
+    moment = datetime.fromtimestamp(size_and_time(path.stat())[1] / 1e9)
     taken = _seconds(moment)
     return (None, None) if taken is None else (taken, FILE)
 

@@ -17,7 +17,7 @@ from deixis.data.images import SUFFIXES, open_image_file
 from deixis.data.previews import VIDEO_SUFFIXES, can_read_videos
 from deixis.errors import DeixisError, PhotoError
 from deixis.search.index.dates import EXIF, XMP, find_date, parse_exif_time, parse_xmp
-from deixis.storage.files import hash_file
+from deixis.storage.files import hash_file, size_and_time
 from deixis.storage.remote import RemotePath, is_remote, photo_path
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ def _file_state(path: Path, status: os.stat_result) -> FileState | PhotoError | 
         return PhotoError(path, "not a file")  # opening a pipe would block
     if status.st_size == 0:
         return PhotoError(path, "an empty file")
-    return FileState(path, status.st_size, status.st_mtime_ns)
+    return FileState(path, *size_and_time(status))
 
 
 def read_metadata(path: Path) -> MetadataResult:

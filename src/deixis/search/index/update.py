@@ -35,6 +35,7 @@ from deixis.search.index.photo_files import (
     read_metadata_ahead,
 )
 from deixis.search.index.photo_index import open_info, open_writer, read_about
+from deixis.storage.files import size_and_time
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.storage.remote import is_remote
 from deixis.storage.sql import is_postgres
@@ -473,7 +474,7 @@ def _is_unchanged(file: FileState) -> bool:
         status = file.path.stat()
     except OSError:
         return False
-    return (status.st_size, status.st_mtime_ns) == (file.size, file.mtime_ns)
+    return size_and_time(status) == (file.size, file.mtime_ns)
 
 
 def _is_missing(path: Path) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from deixis.errors import DatasetError, DeixisError, PhotoError
-from deixis.storage.files import hash_file
+from deixis.storage.files import hash_file, size_and_time
 from deixis.storage.progress import OnProgress, no_progress, track
 from deixis.storage.remote import is_remote
 from deixis.vision.encoder import ImageEncoder, PreparedPhoto
@@ -69,7 +69,7 @@ _Kept = tuple[FileStamp, Image.Image | None]
 def read_stamp(path: Path) -> FileStamp:
     # The time first: if the file changes meanwhile, the next run sees another time.
     status = path.stat()
-    return FileStamp(bytes.fromhex(hash_file(path)), status.st_size, status.st_mtime_ns)
+    return FileStamp(bytes.fromhex(hash_file(path)), *size_and_time(status))
 
 
 def compute_features(
@@ -243,7 +243,7 @@ def _has_changed(photo: PhotoSource, stored: FileStamp | None) -> bool:
         return True
     try:
         status = photo.path.stat()
-        if (status.st_size, status.st_mtime_ns) == (stored.bytes, stored.modified_ns):
+        if size_and_time(status) == (stored.bytes, stored.modified_ns):
             return False
         return status.st_size != stored.bytes or read_stamp(photo.path).sha256 != stored.sha256
     except OSError:
