@@ -133,26 +133,20 @@ class HMLSTM(WordNetworkModel[HMLSTMSettings, "HMLSTMNetwork"], Embedder):
     def _tree_states(self, words: Floats, trees: TreeBatch[Integers], nodes: Integers) -> Floats:
         """States h of nodes (eq. 2–8), computed level by level: what `TreeLSTM.forward` does in training."""
         kinds = 2 if self.settings.text_encoder == "h-lstm" else 1
-        h = np.empty((len(trees.parent), self.settings.hidden_size), dtype=np.float32)
-        passed = np.empty_like(h)  # f ⊙ c of each node
         used, word_of = np.unique(trees.leaf_words, return_inverse=True)
         h_words, passed_words = self.functions("leaves", words[used])
-        for rows in trees.level_rows():
-            of_leaves = word_of[rows.among_leaves]
-            h[rows.leaves], passed[rows.leaves] = h_words[of_leaves], passed_words[of_leaves]
-            if rows.inner_count:
-                # Children are summed by parent and kind: noun phrases, which come first, and others.
-                owner = kinds * trees.parent[rows.children]
-                owner[rows.other_children - rows.children.start :] += kinds - 1
-                count, of_children = rows.inner_count, (h[rows.children], passed[rows.children])
-                sums, passed_sums = _sum_groups(owner, kinds * count, *of_children)
-                h[rows.inner], passed[rows.inner] = self.functions(
-                    "inner",
-                    sums.reshape(count, -1),
-                    passed_sums.reshape(count, kinds, -1).sum(axis=1),
-                    np.array([rows.noun_phrases]),
-                )
-        return h[trees.position[nodes]]
+        h, passed = h_words[:0], passed_words[:0]
+        states = [h]
+        for level, leaves, owner in trees.by_level(kinds):
+            of_leaves, count = word_of[leaves], level.inner
+            sums, passed_sums = _sum_groups(owner, kinds * count, h, passed)
+            h, passed = h_words[of_leaves], passed_words[of_leaves]
+            if count:
+                passed_sums = passed_sums.reshape(count, kinds, -1).sum(axis=1)
+                inner = self.functions("inner", sums.reshape(count, -1), passed_sums, np.array([level.noun_phrases]))
+                h, passed = np.concatenate([inner[0], h]), np.concatenate([inner[1], passed])
+            states.append(h)
+        return np.concatenate(states)[trees.position[nodes]]
 
     def _chain_states(self, words: Floats, trees: TreeBatch[Integers], nodes: Integers) -> Floats:
         """State after the last word of each node."""

@@ -5,9 +5,8 @@ Symbols are the paper's. `docs/reference/models/hm-lstm.md` lists the choices th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +16,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from deixis.arrays import Floats
 from deixis.data.pairs import Integers
 from deixis.models.hm_lstm.spec import HMLSTMSettings
-from deixis.models.hm_lstm.trees import LevelRows, TreeBatch
+from deixis.models.hm_lstm.trees import TreeBatch
 from deixis.models.networks import WordEmbedding, move_tensors
 from deixis.runtime import Array, Function
 from deixis.runtime.modules import eval_mode
@@ -35,10 +34,9 @@ class TreeLSTM(nn.Module):
     W⁽ᶠ⁾ of eq. 3 and 4 is left out: only leaves have a word xⱼ, and leaves have no children to forget. With syntax,
     noun phrase children (Û) and other children (Ū) have separate weights.
 
-    All trees of a batch are computed together, level by level: a level costs one matrix product for its gates and one
-    for the forget gates of each kind of children. The backward pass is written out, so that the gradient of each weight
-    is one product over all levels; with one product per level, a single deep tree would cost several times as much as
-    the rest of a batch.
+    A forget gate depends on the child alone, so each node is computed together with what it passes on to its parent,
+    f ⊙ c. All trees of a batch are computed together, level by level: training adds up the children in torch, and
+    inference in numpy (`HMLSTM`).
     """
 
     def __init__(self, word_dim: int, hidden_size: int, *, syntax: bool = True) -> None:
@@ -63,138 +61,47 @@ class TreeLSTM(nn.Module):
 
         `vectors` (words + 1, word_dim) are x of each word of the forest, and a last row for leaves without a word.
         """
-        h_leaves, c_leaves = self._leaf_states(vectors[trees.leaf_words])
-        weights = self.from_children.weight, self.word.bias, self.forget_of_kind, self.forget_bias
-        h: Tensor = _InnerNodes.apply(h_leaves.to(weights[0]), c_leaves.to(weights[0]), *weights, trees)  # type: ignore[no-untyped-call]
-        return h[trees.position]
+        of_leaves = [states.to(self.forget) for states in self.leaf_states(vectors[trees.leaf_words])]
+        kinds, hidden_size = self.forget_of_kind.shape[:2]
+        with torch.autocast(self.forget.device.type, enabled=False):
+            h_leaves, passed_leaves = self.pass_on(*of_leaves, 0)
+            h, passed = h_leaves[:0], passed_leaves[:0]
+            states = [h]
+            for level, leaves, owner in trees.by_level(kinds):
+                # Eq. 2, and the sum of the second eq. 7, over the nodes of the level before, which are the children.
+                sums, passed_sums = (
+                    of_children.new_zeros(level.inner * kinds, hidden_size).index_add(0, owner, of_children)
+                    for of_children in (h, passed)
+                )
+                passed_sums = passed_sums.view(level.inner, kinds, hidden_size).sum(dim=1)
+                h, passed = self.inner(sums.view(level.inner, kinds * hidden_size), passed_sums, level.noun_phrases)
+                h, passed = torch.cat([h, h_leaves[leaves]]), torch.cat([passed, passed_leaves[leaves]])
+                states.append(h)
+        return torch.cat(states)[trees.position]
 
-    def _leaf_states(self, words: Tensor) -> tuple[Tensor, Tensor]:
+    def leaf_states(self, words: Tensor) -> tuple[Tensor, Tensor]:
         """States h and c of leaves, which have a word and no children."""
         i, o, u = self.word(words).chunk(3, dim=1)  # eq. 5, 6 and the first eq. 7
         c = i.sigmoid() * u.tanh()  # the second eq. 7
         return o.sigmoid() * c.tanh(), c  # eq. 8
 
-    # Inference, with the loop over levels in numpy. A forget gate depends on the child alone, so what a node passes on
-    # to its parent, f ⊙ c, is computed with the node.
+    def inner(self, sums: Tensor, passed: Tensor, noun_phrases: Tensor | int) -> tuple[Tensor, Tensor]:
+        """States h of nodes with children and without a word, and f ⊙ c for their parents.
 
-    def leaves(self, words: Tensor) -> tuple[Tensor, Tensor]:
-        """States h of leaves, and f ⊙ c for their parents."""
-        h, c = self._leaf_states(words)
-        return h, torch.addmm(self.forget_bias, h, self.forget_of_kind[-1].T).sigmoid() * c
-
-    def inner(self, sums: Tensor, passed: Tensor, noun_phrases: Tensor) -> tuple[Tensor, Tensor]:
-        """States h of inner nodes, and f ⊙ c for their parents.
-
-        `sums` are those of eq. 2 over the children's h, and `passed` is the sum of the children's f ⊙ c.
-        `noun_phrases` (1,) is the number of noun phrases, which come first.
+        `sums` are those of eq. 2 over the children's h, and `passed` is the sum of the children's f ⊙ c. The first
+        `noun_phrases` nodes are noun phrases.
         """
-        _, c, h = _inner_states(sums, passed, self.from_children.weight, self.word.bias)
-        return h, _forget_gates(h, noun_phrases[0], self.forget_of_kind, self.forget_bias) * c
+        i, o, u = torch.addmm(self.word.bias, sums, self.from_children.weight.T).chunk(3, dim=1)  # eq. 5–7, xⱼ = 0
+        c = i.sigmoid() * u.tanh() + passed  # the second eq. 7
+        return self.pass_on(o.sigmoid() * c.tanh(), c, noun_phrases)  # eq. 8
 
-
-def _inner_states(sums: Tensor, passed: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Gates i, o and u side by side, and states c and h, of nodes without a word."""
-    hidden_size = passed.shape[1]
-    gates = torch.addmm(bias, sums, weight.T)  # eq. 5, 6 and the first eq. 7, where xⱼ = 0
-    gates = torch.cat([gates[:, : 2 * hidden_size].sigmoid(), gates[:, 2 * hidden_size :].tanh()], dim=1)
-    i, o, u = gates.chunk(3, dim=1)
-    c = i * u + passed  # the second eq. 7
-    return gates, c, o * c.tanh()  # eq. 8
-
-
-def _forget_gates(h: Tensor, noun_phrases: Tensor | int, forget: Tensor, bias: Tensor) -> Tensor:
-    """Eq. 3 and 4 for children, the first of which are noun phrases."""
-    if forget.shape[0] == 1:
-        return torch.addmm(bias, h, forget[0].T).sigmoid()
-    of_noun_phrases = torch.addmm(bias, h[:noun_phrases], forget[0].T)
-    of_others = torch.addmm(bias, h[noun_phrases:], forget[1].T)
-    return torch.cat([of_noun_phrases, of_others]).sigmoid()
-
-
-class _InnerNodes(torch.autograd.Function):
-    """Eq. 2–8 for nodes with children and without a word: hidden states of all nodes, by position."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, h_leaves: Tensor, c_leaves: Tensor, weight: Tensor, bias: Tensor, forget: Tensor, b_f: Tensor,
-        trees: TreeBatch[Tensor],
-    ) -> Tensor:  # fmt: skip
-        hidden_size, kinds = h_leaves.shape[1], len(forget)
-        nodes = len(trees.parent)
-        inner = nodes - len(h_leaves)
-        h, c, f = (h_leaves.new_zeros(nodes, hidden_size) for _ in range(3))
-        sums = h.new_zeros(inner, kinds * hidden_size)
-        gates = h.new_zeros(inner, 3 * hidden_size)
-        with torch.autocast(h.device.type, enabled=False):
-            for rows in trees.level_rows():
-                h[rows.leaves], c[rows.leaves] = h_leaves[rows.among_leaves], c_leaves[rows.among_leaves]
-                children, parent = rows.children, trees.parent[rows.children]
-                # Eq. 2: the sums over noun phrases and over other children, side by side.
-                sums[rows.among_inner].view(-1, hidden_size).index_add_(0, _sum_rows(parent, rows, kinds), h[children])
-                passed = h.new_zeros(rows.inner_count, hidden_size).index_add_(0, parent, f[children] * c[children])
-                states = _inner_states(sums[rows.among_inner], passed, weight, bias)
-                gates[rows.among_inner], c[rows.inner], h[rows.inner] = states
-                f[rows.nodes] = _forget_gates(h[rows.nodes], rows.noun_phrases, forget, b_f)
-        ctx.save_for_backward(h, c, f, sums, gates, weight, forget)
-        ctx.trees = trees
-        return h
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        h, c, f, sums, gates, weight, forget = ctx.saved_tensors
-        trees: TreeBatch[Tensor] = ctx.trees
-        hidden_size, kinds = h.shape[1], len(forget)
-        # d_x is the gradient of x; for gates, that of the input of their sigmoid or tanh.
-        d_h, d_c, d_f = gradients[0].clone(), torch.zeros_like(c), torch.zeros_like(f)
-        d_gates, levels = torch.empty_like(gates), list(trees.level_rows())
-        for rows in reversed(levels):
-            children, parent = rows.children, trees.parent[rows.children]
-            i, o, u = gates[rows.among_inner].chunk(3, dim=1)
-            tanh_c = c[rows.inner].tanh()
-            d_cell = d_c[rows.inner] + d_h[rows.inner] * o * (1 - tanh_c * tanh_c)
-            d_o = d_h[rows.inner] * tanh_c
-            d_gates[rows.among_inner] = torch.cat(
-                [d_cell * u * i * (1 - i), d_o * o * (1 - o), d_cell * i * (1 - u * u)], dim=1
-            )
-            d_kept = d_cell[parent]
-            d_c[children] = d_kept * f[children]
-            d_f[children] = d_kept * c[children] * f[children] * (1 - f[children])
-            d_sums = (d_gates[rows.among_inner] @ weight).view(-1, hidden_size)
-            d_h[children] += d_sums[_sum_rows(parent, rows, kinds)]
-            for of_kind, u_f in _children_by_kind(rows, forget):
-                d_h[of_kind].addmm_(d_f[of_kind], u_f)
-        d_leaves = [torch.cat([d[rows.leaves] for rows in levels]) if levels else d for d in (d_h, d_c)]
-        d_forget = torch.stack(
-            [d_f[of_kind].T @ h[of_kind] for of_kind in _all_children_by_kind(levels, kinds, h.device)]
-        )
-        return (*d_leaves, d_gates.T @ sums, d_gates.sum(dim=0), d_forget, d_f.sum(dim=0), None)
-
-
-def _sum_rows(parent: Tensor, rows: LevelRows, kinds: int) -> Tensor:
-    """The sum of eq. 2 that each child belongs to: two rows per parent with syntax, else one."""
-    if kinds == 1:
-        return parent
-    row = 2 * parent
-    row[rows.other_children - rows.children.start :] += 1
-    return row
-
-
-def _children_by_kind(rows: LevelRows, forget: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """The children of a level by kind, each with its U⁽ᶠ⁾."""
-    if len(forget) == 1:
-        yield rows.children, forget[0]
-    else:
-        yield slice(rows.children.start, rows.other_children), forget[0]
-        yield slice(rows.other_children, rows.children.stop), forget[1]
-
-
-def _all_children_by_kind(levels: list[LevelRows], kinds: int, device: torch.device) -> list[Tensor]:
-    """Positions of the children of all levels, by kind."""
-    by_kind: list[list[Tensor]] = [[torch.empty(0, dtype=torch.int64)] for _ in range(kinds)]
-    for rows in levels:
-        by_kind[0].append(torch.arange(rows.children.start, rows.other_children))
-        by_kind[-1].append(torch.arange(rows.other_children, rows.children.stop))
-    return [torch.cat(positions).to(device) for positions in by_kind]
+    def pass_on(self, h: Tensor, c: Tensor, noun_phrases: Tensor | int) -> tuple[Tensor, Tensor]:
+        """States h, and f ⊙ c for their parents: eq. 3 for noun phrases, which come first, and eq. 4 for others."""
+        of_kind, bias = self.forget_of_kind, self.forget_bias
+        gates = torch.addmm(bias, h[noun_phrases:] if len(of_kind) > 1 else h, of_kind[-1].T)
+        if len(of_kind) > 1:
+            gates = torch.cat([torch.addmm(bias, h[:noun_phrases], of_kind[0].T), gates])
+        return h, gates.sigmoid() * c
 
 
 class ChainLSTM(nn.Module):
@@ -282,11 +189,11 @@ class HMLSTMNetwork(nn.Module):
 
     def leaves(self, words: Tensor) -> tuple[Tensor, Tensor]:
         assert isinstance(self.encoder, TreeLSTM)  # noqa: S101 - not called for a chain
-        return self.encoder.leaves(words)
+        return self.encoder.pass_on(*self.encoder.leaf_states(words), 0)
 
     def inner(self, sums: Tensor, passed: Tensor, noun_phrases: Tensor) -> tuple[Tensor, Tensor]:
         assert isinstance(self.encoder, TreeLSTM)  # noqa: S101 - as above
-        return self.encoder.inner(sums, passed, noun_phrases)
+        return self.encoder.inner(sums, passed, noun_phrases[0])
 
     def read_words(self, words: Tensor, lengths: Tensor) -> Tensor:
         assert isinstance(self.encoder, ChainLSTM)  # noqa: S101 - not called for a tree

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,24 +54,6 @@ class Level:
         return self.inner + self.leaves
 
 
-class LevelRows(NamedTuple):
-    """The rows of one level.
-
-    `nodes`, `inner`, `leaves` and `children` are positions. `among_inner` and `among_leaves` index arrays that hold
-    only inner nodes or only leaves. `other_children` is the position of the first child that is not a noun phrase.
-    """
-
-    nodes: slice
-    inner: slice
-    leaves: slice
-    among_inner: slice
-    among_leaves: slice
-    children: slice
-    other_children: int
-    noun_phrases: int  # number of nodes that are noun phrases; they come first
-    inner_count: int
-
-
 A = TypeVar("A")
 """Type of arrays: numpy for inference, torch for training."""
 
@@ -94,26 +76,19 @@ class TreeBatch(Generic[A]):
     words: A  # (leaves,) in sentence order, one sentence after another
     spans: A  # (nodes, 2) by index: first word of the node in `words`, and the end (exclusive)
 
-    def level_rows(self) -> Iterator[LevelRows]:
-        """The rows of each level, from the deepest one up."""
-        begin = inner = leaves = 0
-        children, other_children = slice(0, 0), 0
+    def by_level(self, kinds: int) -> Iterator[tuple[Level, slice, A]]:
+        """Yield each level, the deepest first, with its leaves among all leaves and the sum that each child belongs to.
+
+        The children are the nodes of the level before. With two kinds, a parent has a sum over noun phrases and one
+        over other children.
+        """
+        begin = leaves = 0
+        before = Level(0, 0, 0)
         for level in self.levels:
-            middle, end = begin + level.inner, begin + level.nodes
-            yield LevelRows(
-                slice(begin, end),
-                slice(begin, middle),
-                slice(middle, end),
-                slice(inner, inner + level.inner),
-                slice(leaves, leaves + level.leaves),
-                children,
-                other_children,
-                level.noun_phrases,
-                level.inner,
-            )
-            inner, leaves = inner + level.inner, leaves + level.leaves
-            children, other_children = slice(begin, end), begin + level.noun_phrases
-            begin = end
+            owner: Any = kinds * self.parent[begin : begin + before.nodes]  # type: ignore[index]
+            owner[before.noun_phrases :] += kinds - 1
+            yield level, slice(leaves, leaves + level.leaves), owner
+            begin, leaves, before = begin + before.nodes, leaves + level.leaves, level
 
 
 @dataclass(frozen=True)

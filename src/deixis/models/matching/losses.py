@@ -39,13 +39,13 @@ class Candidates:
 
 
 def to_text(visual: Tensor, text: Tensor, batch: TripletBatch) -> Candidates:
-    """Targets are regions or photos; positives their texts; negatives the texts of other groups."""
+    """Eq. 1: targets are regions or photos; positives their texts; negatives the texts of other groups."""
     target, positive = batch.visual_targets.T
     return Candidates(_take(visual, target), _take(text, positive), text, batch.text_negatives[positive])
 
 
 def to_visual(visual: Tensor, text: Tensor, batch: TripletBatch) -> Candidates:
-    """Targets are texts; positives the regions or photos that they name; negatives other ones."""
+    """Eq. 2: targets are texts; positives the regions or photos that they name; negatives other ones."""
     target, positive = batch.text_targets.T
     return Candidates(_take(text, target), _take(visual, positive), visual, batch.visual_negatives_of(target))
 
@@ -90,9 +90,9 @@ class TripletLoss:
     def __call__(self, visual: Tensor, text: Tensor, batch: TripletBatch) -> LossValue:
         terms: dict[str, Tensor] = {}
         if self.visual_to_text:
-            terms["visual_to_text"] = self.visual_to_text * self._hinges(to_text(visual, text, batch))  # eq. 2
+            terms["visual_to_text"] = self.visual_to_text * self._hinges(to_text(visual, text, batch))  # eq. 1
         if self.text_to_visual:
-            terms["text_to_visual"] = self.text_to_visual * self._hinges(to_visual(visual, text, batch))  # eq. 3
+            terms["text_to_visual"] = self.text_to_visual * self._hinges(to_visual(visual, text, batch))  # eq. 2
         if self.visual_neighbours and batch.neighbours:
             terms["visual_neighbours"] = self.visual_neighbours * self._hinges(among_visual(visual, batch))  # eq. 4
         if self.text_neighbours and batch.neighbours:

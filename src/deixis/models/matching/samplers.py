@@ -245,7 +245,7 @@ class LabelledSentenceSampler(ShuffledSampler[LabelledPairs]):
 
 
 def count_triplets(batch: TripletBatch, settings: TwoBranchSettings) -> int:
-    """Count the triplets of eq. 2 and 3 in a batch: at most K negatives for each target and positive (section 4.5).
+    """Count the triplets of eq. 1 and 2 in a batch: at most K negatives for each target and positive (section 4.5).
 
     As in Algorithm 1, triplets with a loss of 0 are among them.
     """
