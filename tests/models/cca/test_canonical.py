@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deixis.models.cca.canonical import HostProducts, Products
-from deixis.models.cca.canonical_torch import TorchProducts
+from deixis.models.cca.canonical import DeviceProducts, Products
 
 
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
@@ -15,7 +14,7 @@ def test_directions_are_exact_to_float64(kind: str, x_size: int, y_size: int) ->
     rng = np.random.default_rng(0)
     x = rng.normal(size=(500, x_size))
     y = rng.normal(size=(500, y_size)) + x[:, :50] @ rng.normal(size=(50, y_size)) / 4
-    products: Products = HostProducts(x_size, y_size) if kind == "numpy" else TorchProducts(x_size, y_size, "cpu")
+    products = Products(x_size, y_size) if kind == "numpy" else DeviceProducts(x_size, y_size, "cpu")
     products.add(x[:200], y[:200])
     products.add(x[200:], y[200:])
     found = products.canonical(500, x.mean(axis=0), y.mean(axis=0), 20, 0.0)

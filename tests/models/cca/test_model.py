@@ -52,20 +52,16 @@ def learned(cca: CCA) -> dict[str, Array]:
 
 @pytest.mark.parametrize("regularization", [0, 0.01, 1.0])
 @pytest.mark.parametrize("swapped", [False, True])
-@pytest.mark.parametrize("device", [None, "cpu"])
-def test_correlations_solve_the_plain_eigenvalue_problem(
-    regularization: float, swapped: bool, device: str | None
-) -> None:
+def test_correlations_solve_the_plain_eigenvalue_problem(regularization: float, swapped: bool) -> None:
     x, y = pairs()[::-1] if swapped else pairs()
-    cca = CCA(9, regularization, device=device).fit(x, y)
+    cca = CCA(9, regularization).fit(x, y)
     np.testing.assert_allclose(cca.correlations_, plain_eigenvalues(x, y, regularization)[:9] - 1, atol=1e-5)
 
 
 @pytest.mark.parametrize("regularization", [0, 0.1])
-@pytest.mark.parametrize("device", [None, "cpu"])
-def test_projections_whiten_each_side_and_only_partners_correlate(regularization: float, device: str | None) -> None:
+def test_projections_whiten_each_side_and_only_partners_correlate(regularization: float) -> None:
     x, y = pairs()
-    cca = CCA(6, regularization, device=device).fit(x, y)
+    cca = CCA(6, regularization).fit(x, y)
     xx, xy, yy = covariances(x, y, regularization)
     a, b = learned(cca)["x_projection"].astype(float), learned(cca)["y_projection"].astype(float)
     np.testing.assert_allclose(a.T @ xx @ a, np.eye(6), atol=1e-5)
@@ -152,28 +148,25 @@ def test_outputs_are_float32(dtype: type) -> None:
     assert cca.transform(x).dtype == cca.transform(Y=y).dtype == np.float32
 
 
-@pytest.mark.parametrize("device", [None, "cpu"])
-def test_constant_and_repeated_columns_do_no_harm(device: str | None) -> None:
+def test_constant_and_repeated_columns_do_no_harm() -> None:
     x, y = pairs()
-    plain = CCA(4, 1e-4, device=device).fit(x, y)
+    plain = CCA(4, 1e-4).fit(x, y)
     odd = np.hstack([x, x[:, :1], np.full((len(x), 2), 7, dtype=np.float32)])
-    cca = CCA(4, 1e-4, device=device).fit(odd, y)
+    cca = CCA(4, 1e-4).fit(odd, y)
     np.testing.assert_allclose(cca.correlations_, plain.correlations_, atol=1e-3)
     assert np.isfinite(cca.transform(odd)).all()
 
 
-@pytest.mark.parametrize("device", [None, "cpu"])
-def test_regularization_allows_more_columns_than_rows(device: str | None) -> None:
+def test_regularization_allows_more_columns_than_rows() -> None:
     x, y = pairs(20, 30, 40)
-    cca = CCA(10, 0.1, device=device).fit(x, y)
+    cca = CCA(10, 0.1).fit(x, y)
     np.testing.assert_allclose(cca.correlations_, plain_eigenvalues(x, y, 0.1)[:10] - 1, atol=1e-5)
 
 
-@pytest.mark.parametrize("device", [None, "cpu"])
-def test_dimensions_beyond_what_is_shared_have_no_direction_on_the_other_side(device: str | None) -> None:
+def test_dimensions_beyond_what_is_shared_have_no_direction_on_the_other_side() -> None:
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(100, 4)), np.outer(rng.normal(size=100), rng.normal(size=6))
-    cca = CCA(3, device=device).fit(x, y)
+    cca = CCA(3).fit(x, y)
     assert learned(cca)["correlations"][1:] == pytest.approx([0, 0], abs=1e-6)
     np.testing.assert_array_equal(learned(cca)["y_projection"][:, 1:], 0)
     assert np.isfinite(cca.transform(Y=y)).all()
@@ -185,7 +178,6 @@ def test_a_row_at_the_mean_has_no_direction_and_no_nan() -> None:
     np.testing.assert_array_equal(cca.transform(learned(cca)["x_mean"][None]), np.zeros((1, 4)))
 
 
-@pytest.mark.parametrize("device", [None, "cpu"])
 @pytest.mark.parametrize(
     ("x", "y", "options", "complaint"),
     [
@@ -200,11 +192,9 @@ def test_a_row_at_the_mean_has_no_direction_and_no_nan() -> None:
         (*pairs(8), {"embedding_dim": 2, "regularization": 0}, "columns of X.*regularization"),
     ],
 )
-def test_unusable_training_data_is_refused(
-    x: Array, y: Array, options: dict[str, float], complaint: str, device: str | None
-) -> None:
+def test_unusable_training_data_is_refused(x: Array, y: Array, options: dict[str, float], complaint: str) -> None:
     with pytest.raises(DeixisError, match=complaint) as refusal:
-        CCA(**options, device=device).fit(x, y)  # type: ignore[arg-type]
+        CCA(**options).fit(x, y)  # type: ignore[arg-type]
     assert "\n" not in str(refusal.value)
 
 

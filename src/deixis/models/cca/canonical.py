@@ -1,4 +1,10 @@
-"""The projections of canonical correlation analysis, from sums of products of centred rows.
+"""The projections of canonical correlation analysis, from sums of products of rows.
+
+With the covariances C of both sides, and R the Cholesky factors of C_xx and C_yy after regularization:
+
+1. K = R_x⁻ᵀ · C_xy · R_y⁻¹
+2. U, ρ, V: the singular vectors of K with the largest singular values
+3. x ↦ (x − mean) · R_x⁻¹ · U and y ↦ (y − mean) · R_y⁻¹ · V have the correlations ρ
 
 Data may come in blocks: memory is O(d²), whatever the number of rows.
 """
@@ -6,7 +12,7 @@ Data may come in blocks: memory is O(d²), whatever the number of rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +22,7 @@ from scipy.linalg import blas
 from deixis.errors import DeixisError
 
 Doubles = NDArray[np.float64]
-Rows = NDArray[np.float32] | NDArray[np.float64]
+FeatureRows = NDArray[np.float32] | NDArray[np.float64]
 
 UNCORRELATED = 1e-6
 """Correlations below this are rounding errors, and so are their directions."""
@@ -31,20 +37,8 @@ class Canonical:
     correlations: Doubles
 
 
-class Products(Protocol):
-    """Sums of products of rows, on the CPU or on another device. `add` takes two blocks of rows, which are pairs."""
-
-    def add(self, x: Rows, y: Rows) -> None: ...
-
-    def canonical(
-        self, count: int, x_mean: Doubles, y_mean: Doubles, embedding_dim: int, regularization: float
-    ) -> Canonical:
-        """Return the projections, given the number of rows and their means. The sums are overwritten."""
-        ...
-
-
-class HostProducts:
-    """Sums of products in numpy: products of a block in its precision, sums in float64.
+class Products:
+    """Sums of products of pairs of rows: products of a block in its precision, sums in float64.
 
     Only the upper triangles of the two symmetric sums are computed. All are in Fortran order, so that LAPACK works in
     place.
@@ -55,7 +49,8 @@ class HostProducts:
         self._yy = np.zeros((y_size, y_size), order="F")
         self._xy = np.zeros((x_size, y_size), order="F")
 
-    def add(self, x: Rows, y: Rows) -> None:
+    def add(self, x: FeatureRows, y: FeatureRows) -> None:
+        """Add two blocks of rows, which are pairs."""
         syrk, gemm = linalg.get_blas_funcs(("syrk", "gemm"), (x, y))
         self._xx += syrk(1.0, x.T)
         self._yy += syrk(1.0, y.T)
@@ -64,6 +59,7 @@ class HostProducts:
     def canonical(
         self, count: int, x_mean: Doubles, y_mean: Doubles, embedding_dim: int, regularization: float
     ) -> Canonical:
+        """Return the projections, given the number of rows and their means. The sums are overwritten."""
         xx = blas.dsyr(-float(count), x_mean, a=self._xx, overwrite_a=True)
         yy = blas.dsyr(-float(count), y_mean, a=self._yy, overwrite_a=True)
         xy = blas.dger(-float(count), x_mean, y_mean, a=self._xy, overwrite_a=True)
@@ -76,27 +72,41 @@ class HostProducts:
         return Canonical(blas.dtrsm(1.0, x_root, left), blas.dtrsm(1.0, y_root, right), correlations)
 
 
-def ridge(variances: Any, name: str, regularization: float) -> float:
-    """What is added to every variance of a side: a fraction of their mean, so that units do not matter."""
-    mean = float(variances.mean())
-    if mean <= 0:
-        raise DeixisError(f"CCA: all rows of {name} are the same")
-    return regularization * mean
+class DeviceProducts(Products):
+    """The same sums, computed by torch on a device."""
 
+    def __init__(self, x_size: int, y_size: int, device: str) -> None:
+        import torch
 
-def singular(name: str) -> DeixisError:
-    """The error of a side that cannot be whitened."""
-    return DeixisError(f"CCA: columns of {name} depend on each other; give a regularization above 0")
+        shapes = ((x_size, x_size), (y_size, y_size), (x_size, y_size))
+        try:
+            self._sums = [torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes]
+        except (AssertionError, RuntimeError, TypeError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise DeixisError(f"CCA: cannot compute on the device {device!r} ({reason})") from error
+
+    def add(self, x: FeatureRows, y: FeatureRows) -> None:
+        import torch
+
+        x_block, y_block = (torch.from_numpy(rows).to(self._sums[0].device) for rows in (x, y))
+        for sums, one, other in zip(self._sums, (x_block, y_block, x_block), (x_block, y_block, y_block), strict=True):
+            sums += one.T @ other
+
+    def canonical(self, count: int, *arguments: Any) -> Canonical:
+        self._xx, self._yy, self._xy = (np.asfortranarray(sums.cpu().numpy()) for sums in self._sums)
+        return super().canonical(count, *arguments)
 
 
 def _root(covariance: Doubles, name: str, regularization: float) -> Doubles:
     """Return the upper triangular root R of the regularized covariance RᵀR, in place."""
     diagonal = np.einsum("ii->i", covariance)
-    diagonal += ridge(diagonal, name, regularization)
+    if (mean := diagonal.mean()) <= 0:
+        raise DeixisError(f"CCA: all rows of {name} are the same")
+    diagonal += regularization * mean  # a fraction, so that units do not matter
     try:
         root: Doubles = linalg.cholesky(covariance, overwrite_a=True, check_finite=False)
     except linalg.LinAlgError:
-        raise singular(name) from None
+        raise DeixisError(f"CCA: columns of {name} depend on each other; give a regularization above 0") from None
     return root
 
 

@@ -17,7 +17,7 @@ from deixis.models.cca.spec import CCASettings
 from deixis.storage.artifacts import Artifact, Storable
 
 if TYPE_CHECKING:
-    from deixis.models.cca.canonical import Doubles, Products, Rows
+    from deixis.models.cca.canonical import Doubles, FeatureRows
 
 BLOCK = 4096
 """Rows per block: 165 MB of the papers' features."""
@@ -35,7 +35,7 @@ class CCA(Storable, Embedder):
     embedding_dim, regularization, correlation_power
         As in `CCASettings`.
     device
-        Where to fit: None for the CPU, else as torch names it (``"cuda"``).
+        Where to add up products of features: None for numpy, else a device of torch (``"cuda"``).
 
     Attributes
     ----------
@@ -216,17 +216,11 @@ class _Sums:
     def __init__(self, x_size: int, y_size: int, device: str | None) -> None:
         self.count = 0
         self.x, self.y = _Side("X", x_size), _Side("Y", y_size)
-        self.products: Products
-        if device is None:
-            from deixis.models.cca.canonical import HostProducts
+        from deixis.models.cca.canonical import DeviceProducts, Products
 
-            self.products = HostProducts(x_size, y_size)
-        else:
-            from deixis.models.cca.canonical_torch import TorchProducts
+        self.products = Products(x_size, y_size) if device is None else DeviceProducts(x_size, y_size, device)
 
-            self.products = TorchProducts(x_size, y_size, device)
-
-    def add(self, x: Rows, y: Rows) -> None:
+    def add(self, x: FeatureRows, y: FeatureRows) -> None:
         for side, rows in ((self.x, x), (self.y, y)):
             _refuse_other_width(rows, side.name, len(side.total))
             _refuse_non_finite(rows, side.name, self.count)
@@ -241,18 +235,18 @@ class _Sums:
         self.count += len(x)
 
 
-def _mean(rows: Rows) -> Doubles:
+def _mean(rows: FeatureRows) -> Doubles:
     """Return the mean, rounded to the precision of the rows."""
     mean: Doubles = rows.mean(axis=0, dtype=np.float64).astype(rows.dtype).astype(np.float64)
     return mean
 
 
-def _subtract(rows: Rows, shift: Doubles) -> Rows:
-    shifted: Rows = np.subtract(rows, shift.astype(rows.dtype), order="C")
+def _subtract(rows: FeatureRows, shift: Doubles) -> FeatureRows:
+    shifted: FeatureRows = np.subtract(rows, shift.astype(rows.dtype), order="C")
     return shifted
 
 
-def _rows(numbers: ArrayLike, name: str) -> Rows:
+def _rows(numbers: ArrayLike, name: str) -> FeatureRows:
     """Return a two-dimensional array of float32, or of float64 if it is one already."""
     try:
         array = np.asarray(numbers)
@@ -270,7 +264,7 @@ def _refuse_other_width(rows: NDArray[Any], name: str, width: int) -> None:
         raise DeixisError(f"CCA: {name} has {rows.shape[1]:,} columns, those before had {width:,}")
 
 
-def _refuse_non_finite(rows: Rows, name: str, before: int) -> None:
+def _refuse_non_finite(rows: FeatureRows, name: str, before: int) -> None:
     # The sum of the rows is finite if all numbers are, and much cheaper than testing each.
     if np.isfinite(rows.sum(axis=0, dtype=np.float64)).all():
         return
@@ -285,7 +279,7 @@ def _signs(directions: Doubles) -> Doubles:
     return signs
 
 
-def _projected(rows: Rows, name: str, mean: Floats, projection: Floats) -> Floats:
+def _projected(rows: FeatureRows, name: str, mean: Floats, projection: Floats) -> Floats:
     _refuse_other_width(rows, name, len(mean))
     projected = np.empty((len(rows), projection.shape[1]), dtype=np.float32)
     for block in blocks(len(rows)):

@@ -61,10 +61,10 @@ class TreeLSTM(nn.Module):
 
         `vectors` (words + 1, word_dim) are x of each word of the forest, and a last row for leaves without a word.
         """
-        of_leaves = [states.to(self.forget) for states in self.leaf_states(vectors[trees.leaf_words])]
+        h_leaves, c_leaves = self.leaf_states(vectors[trees.leaf_words])
         kinds, hidden_size = self.forget_of_kind.shape[:2]
         with torch.autocast(self.forget.device.type, enabled=False):
-            h_leaves, passed_leaves = self.pass_on(*of_leaves, 0)
+            h_leaves, passed_leaves = self.pass_on(h_leaves.to(self.forget), c_leaves.to(self.forget), 0)
             h, passed = h_leaves[:0], passed_leaves[:0]
             states = [h]
             for level, leaves, owner in trees.by_level(kinds):
