@@ -1,7 +1,7 @@
 """Registry of image encoders. `open_encoder` returns the encoder of a name.
 
-To add an encoder, write one module with the functions of `EncoderModule` (`torchvision_models` is a short example) and
-add a line to `ARCHITECTURES`. `base` describes that interface and the syntax of names.
+To add an encoder, write one function `OpenNetwork` (`libraries` has short examples) and add a line to `ARCHITECTURES`.
+`base` has the syntax of names.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import hashlib
 import importlib
 import json
 from dataclasses import asdict, dataclass
-from typing import cast
 
 import numpy as np
 
@@ -18,9 +17,9 @@ from deixis.errors import DeixisError
 from deixis.runtime.devices import require_torch
 from deixis.vision.encoder import ImageEncoder, JoinedEncoder
 from deixis.vision.encoders.base import (
-    EncoderModule,
     EncoderName,
     LoadedNetwork,
+    OpenNetwork,
     Options,
     canonical_name,
     parse_name,
@@ -34,24 +33,29 @@ CODE_VERSION = 1
 
 @dataclass(frozen=True)
 class Architecture:
-    """A module of this package, and the placeholder of the argument after the colon if there is one."""
+    """Module and function of this package, default options, and the placeholder of the argument after the colon."""
 
-    module: str
+    opener: str
+    defaults: Options
     argument: str = ""
     optional: bool = False
     needs_torch: bool = True
 
 
+_OWN_SIZE = Options(side=0, aspect="squeeze")
 ARCHITECTURES = {
-    "deixis": Architecture("saved", "FOLDER", optional=True, needs_torch=False),
-    "deixis-fast": Architecture("saved", needs_torch=False),
-    "efficientnet-lite0": Architecture("efficientnet_lite"),
-    "efficientnet-lite2": Architecture("efficientnet_lite"),
-    "focus-vit": Architecture("focus"),
-    "onnx": Architecture("onnx_file", "FILE", needs_torch=False),
-    "open_clip": Architecture("open_clip_models", "NAME/PRETRAINED"),
-    "timm": Architecture("timm_models", "NAME"),
-    "torchvision": Architecture("torchvision_models", "NAME"),
+    "deixis": Architecture("saved:open_network", _OWN_SIZE, "FOLDER", optional=True, needs_torch=False),
+    "deixis-fast": Architecture("saved:open_network", _OWN_SIZE, needs_torch=False),
+    "efficientnet-lite0": Architecture("efficientnet_lite:open_network", Options(side=224, aspect="squeeze")),
+    "efficientnet-lite2": Architecture("efficientnet_lite:open_network", Options(side=260, aspect="squeeze")),
+    # Of blocks 10 and 12, 10 is better for retrieval and for regions (docs/experiments/encoder.md).
+    "focus-vit": Architecture("focus:open_network", Options(side=224, aspect="squeeze", blocks=(10,))),
+    "onnx": Architecture(
+        "onnx_file:open_network", Options(side=0, aspect="squeeze", pixels="imagenet"), "FILE", needs_torch=False
+    ),
+    "open_clip": Architecture("open_clip_models:open_network", Options(), "NAME/PRETRAINED"),  # of a fixed input size
+    "timm": Architecture("libraries:open_timm", _OWN_SIZE, "NAME"),
+    "torchvision": Architecture("libraries:open_torchvision", Options(side=224, aspect="squeeze"), "NAME"),
 }
 
 
@@ -79,17 +83,17 @@ def _open_one(text: str, device: str | None) -> ImageEncoder:
         raise DeixisError(f"no encoder {text}; use {_usage(name.architecture)}")
     if known.needs_torch:
         require_torch(f"encoder {name.architecture}")
-    module = cast(EncoderModule, importlib.import_module(f"{__name__}.{known.module}"))
-    defaults = module.defaults(name.architecture)
-    options = parse_options(name, defaults)
-    loaded = module.open_network(name, options, device)
+    options = parse_options(name, known.defaults)
+    module, _, function = known.opener.partition(":")
+    opener: OpenNetwork = getattr(importlib.import_module(f"{__name__}.{module}"), function)
+    loaded = opener(name, options, device)
     channels, dimension = loaded.channels, loaded.dimension
     if channels is None or dimension is None:  # encode a black photo to find the output sizes
         side = loaded.input_size.side
         cells, whole = loaded.network(np.zeros((1, side, side, 3), dtype=np.uint8))
         channels, dimension = cells.shape[1], whole.shape[1]
     return ImageEncoder(
-        name=canonical_name(name, options, defaults),
+        name=canonical_name(name, options, known.defaults),
         network=loaded.network,
         input_size=loaded.input_size,
         channels=channels,

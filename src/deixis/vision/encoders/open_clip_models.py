@@ -76,10 +76,6 @@ def _list(tags: Sequence[str]) -> str:
     return ", ".join(tags[:_LISTED]) + (f" and {len(tags) - _LISTED} more" if len(tags) > _LISTED else "")
 
 
-def defaults(architecture: str) -> Options:
-    return Options()  # the input size is fixed
-
-
 def open_network(name: EncoderName, options: Options, device: str | None) -> LoadedNetwork:
     from deixis.vision.encoders.torch_network import TorchNetwork, hash_weights
 

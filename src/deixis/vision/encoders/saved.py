@@ -21,7 +21,7 @@ from deixis.errors import DeixisError
 from deixis.runtime import Functions
 from deixis.runtime.devices import choose_device
 from deixis.storage.artifacts import Artifact, damaged, read_artifact, write_artifact
-from deixis.vision.encoder import InputSize, Pixels
+from deixis.vision.encoder import Pixels
 from deixis.vision.encoders.base import EncoderName, LoadedNetwork, Options, PixelScale, check_side
 
 if TYPE_CHECKING:
@@ -39,21 +39,16 @@ ARCHITECTURES = {
 """Torch modules by the name in the settings."""
 
 
-def defaults(architecture: str) -> Options:
-    return Options(side=0, aspect="squeeze")
-
-
 def open_network(name: EncoderName, options: Options, device: str | None) -> LoadedNetwork:
     folder = Path(name.argument) if name.argument else SHIPPED[name.architecture]
     artifact = read_artifact(folder, KIND, mapped=True, keep_half=True)
     device = choose_device(device)  # an error about a device does not name the folder
     with damaged(folder):
         settings = artifact.settings
-        side, multiple, scale = options.side or int(settings["side"]), int(settings["multiple"]), _scale(settings)
+        size, scale = options.input_size(int(settings["side"]), int(settings["multiple"])), _scale(settings)
         channels = int(settings["channels"])
         network = SavedNetwork(artifact, channels, device)
-    check_side(name.architecture, side, multiple)
-    size = InputSize(side, options.keep_aspect, multiple)
+    check_side(name.architecture, size.side, size.multiple)
     return LoadedNetwork(network, size, scale, artifact.weights_hash, channels, channels)
 
 
