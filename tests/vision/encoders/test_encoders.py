@@ -146,12 +146,11 @@ def test_a_new_encoder_is_one_module_and_one_line_of_the_registry(monkeypatch: p
         return cells, cells.mean(axis=(2, 3))
 
     toy = ModuleType("deixis.vision.encoders.toy")
-    toy.defaults = lambda architecture: Options(side=4)  # type: ignore[attr-defined]
     toy.open_network = lambda name, options, device: LoadedNetwork(  # type: ignore[attr-defined]
         mean_colour, InputSize(options.side), IMAGENET, "no weights"
     )
     monkeypatch.setitem(sys.modules, toy.__name__, toy)
-    monkeypatch.setitem(ARCHITECTURES, "toy", Architecture("toy"))
+    monkeypatch.setitem(ARCHITECTURES, "toy", Architecture("toy:open_network", Options(side=4)))
     encoder = open_encoder("toy@side=32")
     [features] = encoder.encode([Image.new("RGB", (40, 30), "red")])
     assert (encoder.name, features.cells.shape, features.whole.tolist()) == ("toy@side=32", (3, 32, 32), [255, 0, 0])
