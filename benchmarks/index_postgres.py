@@ -124,13 +124,23 @@ def searched(
     )
 
 
+def ask_snapshot(index: PhotoIndex, kind: str) -> Callable[[np.ndarray], list]:
+    """Return a function that searches the present state of an index."""
+
+    def ask(query: np.ndarray) -> list:
+        with index.snapshot() as snapshot:
+            return getattr(snapshot, kind)(query, TOP)
+
+    return ask
+
+
 def report(name: str, path: IndexPath, queries: int, clients: list[int], truth: tuple[list, list]) -> None:
     photo_queries = next(vectors(queries, DIMENSION, seed=5))
     region_queries = next(vectors(queries, REGION_DIMENSION, seed=6))
     with PhotoIndex(path) as index:
         for what, ask, query_vectors, expected in (
-            ("whole", lambda query: index.search(query, TOP), photo_queries, truth[0]),
-            ("regions", lambda query: index.search_regions(query, TOP), region_queries, truth[1]),
+            ("whole", ask_snapshot(index, "search"), photo_queries, truth[0]),
+            ("regions", ask_snapshot(index, "search_regions"), region_queries, truth[1]),
         ):
             for count in clients:
                 found = searched(ask, query_vectors, expected, count)
@@ -145,10 +155,9 @@ def size_of(path: IndexPath) -> float:
     """Size of an index in GB."""
     if not is_postgres(path):
         return sum(path.stat().st_size for path in Path(path).rglob("*") if path.is_file()) / 1e9
-    from deixis.search.index.postgres import connect, parse_address
+    from deixis.search.index.postgres import connected, parse_address
 
-    connection = connect(parse_address(str(path)))
-    with contextlib.closing(connection.raw):
+    with connected(parse_address(str(path))) as connection:
         (size,) = connection.execute(
             "SELECT sum(pg_total_relation_size(oid))::float8 FROM pg_class "
             "WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"

@@ -27,12 +27,12 @@ from deixis.data.dataset import Dataset
 from deixis.data.imports import CaptionFile, import_dataset
 from deixis.errors import DeixisError
 from deixis.models.training.checkpoints import read_checkpoint
-from deixis.search.index import PhotoIndex, update, update_index
+from deixis.search.index import update, update_index
 from deixis.storage.artifacts import read_artifact
 from deixis.vision.feature_store import FeatureStore, ShardLimits, update_store
 from tests.annotate.fakes import BOX, dogs, next_question, record
 from tests.models.training import tiny
-from tests.search.index.fakes import DIMENSION, ColourEncoder, photos
+from tests.search.index.fakes import DIMENSION, ColourEncoder, ReadIndex, photos
 from tests.vision.feature_store.small import colour_encoder, everything, make_data
 
 for _name in (
@@ -149,7 +149,7 @@ class Indexing:
         path = folder / "out" / "index"
         if not (path / "index.sqlite").exists():
             return {}
-        with PhotoIndex(path) as opened:
+        with ReadIndex(path) as opened:
             found = opened.search(np.ones(DIMENSION), 1000)
             regions = opened.search_regions(np.ones(DIMENSION), 1000)
             thumbnails = {match.path.name: _digest(repr(opened.thumbnail(match.id))) for match in found}

@@ -17,9 +17,9 @@ from deixis.annotate.people import Role, invite
 from deixis.annotate.project import make_project, open_project
 from deixis.annotate.store import PROTECTED_TABLES, metadata
 from deixis.errors import DeixisError
-from deixis.search.index import PhotoFilter, PhotoIndex, update_index
+from deixis.search.index import PhotoFilter, update_index
 from tests.faults.conftest import assert_one_line, trials
-from tests.search.index.fakes import DIMENSION, ColourEncoder, photo
+from tests.search.index.fakes import DIMENSION, ColourEncoder, ReadIndex, photo
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read_index(folder: Path) -> Any:
-    with PhotoIndex(folder) as opened:
+    with ReadIndex(folder) as opened:
         found = opened.search(np.ones(DIMENSION), 100)
         filtered = opened.search(np.ones(DIMENSION), 100, photo_filter=PhotoFilter(after="2024-05", folder="trip 1"))
         with opened.snapshot() as snapshot:

@@ -10,11 +10,11 @@ import pytest
 
 from deixis.annotate.project import add_photos, make_project
 from deixis.annotate.settings import Settings
-from deixis.search.index import PhotoIndex, update_index
+from deixis.search.index import update_index
 from tests.annotate.fakes import Clock, dogs, next_question, people, record
 from tests.faults.conftest import FaultRunner, Scenario
 from tests.faults.test_kills import SCENARIOS
-from tests.search.index.fakes import ColourEncoder, photo, photos
+from tests.search.index.fakes import ColourEncoder, ReadIndex, photo, photos
 
 A_DAY_S = 86400.0
 
@@ -46,7 +46,7 @@ def test_a_changed_photo_is_encoded_again_even_if_its_time_jumps_back_or_far_ahe
     again = ColourEncoder()
     assert update_index(tmp_path / "index", [tmp_path / "photos"], again).unchanged == 3
     assert again.looked_at == []
-    with PhotoIndex(tmp_path / "index") as opened:
+    with ReadIndex(tmp_path / "index") as opened:
         assert len(opened) == 3
 
 

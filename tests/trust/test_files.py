@@ -15,11 +15,11 @@ from deixis.cli.caption import write_sidecar
 from deixis.data import images
 from deixis.data.images import inspect_photo, open_photo, photo_size
 from deixis.errors import DeixisError, PhotoError
-from deixis.search.index import PhotoIndex, update_index
+from deixis.search.index import update_index
 from deixis.search.index.photo_files import read_exif, read_metadata
 from deixis.storage.files import open_regular
 from deixis.web.pages import encode_jpeg
-from tests.search.index.fakes import ColourEncoder, photo
+from tests.search.index.fakes import ColourEncoder, ReadIndex, photo
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_a_folder_that_became_a_link_is_not_followed_outside(tmp_path: Path) -> 
     photo(inside / "a.png", 50)
     photo(outside / "a.png", 90)
     update_index(tmp_path / "index", [tmp_path / "photos"], ColourEncoder())
-    with PhotoIndex(tmp_path / "index") as index:
+    with ReadIndex(tmp_path / "index") as index:
         (found,) = index.newest(1)
         root = index.info.root_of(found.path)
         assert encode_jpeg(found.path, root=root)
@@ -97,7 +97,7 @@ def test_an_indexed_folder_may_itself_be_a_link(tmp_path: Path) -> None:
     photo(tmp_path / "real" / "a.png", 50)
     (tmp_path / "photos").symlink_to(tmp_path / "real")
     update_index(tmp_path / "index", [tmp_path / "photos"], ColourEncoder())
-    with PhotoIndex(tmp_path / "index") as index:
+    with ReadIndex(tmp_path / "index") as index:
         (found,) = index.newest(1)
         assert encode_jpeg(found.path, root=index.info.root_of(found.path))
 

@@ -102,7 +102,7 @@ class PhotoCollection:
     def __init__(self, index: str | PathLike[str], encoder: SearchEncoder) -> None:
         self.index = PhotoIndex(index, fingerprint=encoder.fingerprint)
         self.encoder = encoder
-        self.calibration = _stored_calibration(index, encoder) or Calibration.for_models(encoder.fingerprint)
+        self.calibration = self._stored_calibration() or Calibration.for_models(encoder.fingerprint)
         self._encode_sentence = lru_cache(_CACHED_SENTENCES)(encoder.encode_sentence)
         self._suggest = lru_cache(_CACHED_SENTENCES)(encoder.suggest)
         self._other_scores = ("", np.zeros(0, dtype=np.float32))
@@ -328,6 +328,14 @@ class PhotoCollection:
             probability = _probability(float(logit)) if self.calibration else None
             hit = Hit(_record(snapshot.photo(number), snapshot), float(logit), probability)
             return self._locate(snapshot, hit, query.required, searched, propose)
+
+    def _stored_calibration(self) -> Calibration | None:
+        with self.index.snapshot() as snapshot:
+            text = snapshot.entry(CALIBRATION)
+        if text is None:
+            return None
+        calibration = Calibration.from_json(text, hide_password(self.index.path))
+        return calibration if calibration.fingerprint == self.encoder.fingerprint else None
 
     def _logits(
         self,
@@ -589,14 +597,6 @@ def _as_encoder(model: SearchModel) -> SearchEncoder:
 def store_calibration(index: str | PathLike[str], encoder: SearchEncoder, calibration: Calibration) -> None:
     """Store a calibration of the models of an index; collections that are opened later use it."""
     write_about(_index_path(index), encoder, CALIBRATION, calibration.to_json())
-
-
-def _stored_calibration(index: str | PathLike[str], encoder: SearchEncoder) -> Calibration | None:
-    text = read_about(index).get(CALIBRATION)
-    if text is None:
-        return None
-    calibration = Calibration.from_json(text, hide_password(index))
-    return calibration if calibration.fingerprint == encoder.fingerprint else None
 
 
 def _index_path(path: str | PathLike[str] | None) -> str:

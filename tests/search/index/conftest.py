@@ -10,9 +10,9 @@ import pytest
 from deixis.search.index.base import IndexPath
 
 
-@pytest.fixture(params=["folder", "postgres"])
+@pytest.fixture(params=["folder", pytest.param("postgres", marks=pytest.mark.slow)])
 def index_path(request: pytest.FixtureRequest, tmp_path: Path) -> IndexPath:
-    """A new folder, and then a new database schema."""
+    """A new folder, and then a new database schema; tests of the contract of an index, `on_both`, have both at once."""
     return tmp_path / "index" if request.param == "folder" else new_schema(request.getfixturevalue("postgres"))
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from deixis.arrays import Floats
@@ -17,8 +18,12 @@ from deixis.data.images import open_photo
 from deixis.errors import PhotoError
 from deixis.search.index.base import IndexPath, PhotoVectors
 from deixis.search.index.photo_files import make_thumbnail
+from deixis.search.index.photo_index import PhotoIndex
 from deixis.search.index.sqlite import open_for_reading
 from deixis.storage.sql import is_postgres
+
+on_both = pytest.mark.parametrize("index_path", ["folder", "postgres"], indirect=True)
+"""Marks the contract that indexes in a folder and in PostgreSQL share."""
 
 SIDE = 4
 DIMENSION = SIDE * SIDE * 3
@@ -72,16 +77,26 @@ def photo(path: Path, seed: int, *, taken: str | None = None, camera: str | None
     return path
 
 
+class ReadIndex(PhotoIndex):
+    """An index that has the methods of a snapshot, each of which reads the present state."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def ask(*arguments: Any, **options: Any) -> Any:
+            with self.snapshot() as snapshot:
+                return getattr(snapshot, name)(*arguments, **options)
+
+        return ask
+
+
 def rows_of(index_path: IndexPath, table: str) -> int:
     """Return the number of rows of a table, in either database."""
     if is_postgres(index_path):
-        from deixis.search.index.postgres import connect, parse_address
+        from deixis.search.index.postgres import connected, parse_address
 
-        connection: Any = connect(parse_address(str(index_path)))
-        closes = connection.raw
+        opened: Any = connected(parse_address(str(index_path)))
     else:
-        connection = closes = open_for_reading(Path(index_path))
-    with closing(closes):
+        opened = closing(open_for_reading(Path(index_path)))
+    with opened as connection:
         return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 

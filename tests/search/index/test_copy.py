@@ -15,16 +15,21 @@ import numpy as np
 import pytest
 
 from deixis.errors import DeixisError
-from deixis.search.index import PhotoIndex, copy, copy_index, update_index
+from deixis.search.index import copy, copy_index, update_index
 from deixis.search.index.base import IndexPath
 from deixis.search.index.photo_index import open_writer
 from deixis.search.index.sqlite import crc_of
 from deixis.storage.sql import is_postgres
 from tests.search.index.conftest import new_schema
-from tests.search.index.fakes import DIMENSION, ColourEncoder, photo, photos, rows_of
+from tests.search.index.fakes import DIMENSION, ColourEncoder, ReadIndex, photo, photos, rows_of
 
 
-@pytest.fixture(params=["into a database", "into a folder", "from folder to folder"])
+@pytest.fixture(
+    params=[
+        "from folder to folder",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("into a database", "into a folder")),
+    ]
+)
 def places(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[IndexPath, IndexPath]:
     """An index of 20 photos, and where it is to go."""
     folder = tmp_path / "index"
@@ -41,7 +46,7 @@ def places(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[IndexPath, I
 
 
 def everything(index_path: IndexPath) -> Iterator[tuple[object, ...]]:
-    with PhotoIndex(index_path) as index:
+    with ReadIndex(index_path) as index:
         for photo in sorted(index.newest(1000), key=lambda each: each.path):
             boxes, regions = index.regions_of(photo.id)
             seen = index.vector_of(photo.id).tobytes(), boxes.tobytes(), regions.tobytes(), index.thumbnail(photo.id)
@@ -49,13 +54,14 @@ def everything(index_path: IndexPath) -> Iterator[tuple[object, ...]]:
             yield (*known, *seen)
 
 
+@pytest.mark.parametrize("places", ["into a database", "into a folder", "from folder to folder"], indirect=True)
 def test_a_copy_is_identical_and_finds_the_same(places: tuple[IndexPath, IndexPath], tmp_path: Path) -> None:
     source, into = places
     report = copy_index(source, into)
     assert (report.copied, report.unchanged, report.skipped, report.photos) == (21, 0, 1, 21)
     assert list(everything(into)) == list(everything(source))
     query = np.random.default_rng(0).standard_normal(DIMENSION)
-    with PhotoIndex(source) as one, PhotoIndex(into) as other:
+    with ReadIndex(source) as one, ReadIndex(into) as other:
         assert one.info.fingerprint == other.info.fingerprint
         for ask in ("search", "search_regions"):
             found, expected = getattr(other, ask)(query, 21), getattr(one, ask)(query, 21)

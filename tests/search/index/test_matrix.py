@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from deixis.errors import DeixisError
-from deixis.search.index import IndexInfo, PhotoIndex, matrix, update_index
+from deixis.search.index import IndexInfo, matrix, update_index
 from deixis.search.index.matrix import (
     Basis,
     CachedMatrix,
@@ -29,7 +29,7 @@ from deixis.search.index.photo_index import find_damage
 from deixis.search.index.sqlite import connect_writer, open_for_reading, read_info
 from deixis.storage.atomic import exclusive_lock
 from deixis.storage.checksums import FileChecks, seal, unseal
-from tests.search.index.fakes import DIMENSION, ColourEncoder, photo, photos
+from tests.search.index.fakes import DIMENSION, ColourEncoder, ReadIndex, photo, photos
 
 INFO = IndexInfo("one", "colours-1", DIMENSION, DIMENSION)
 
@@ -55,7 +55,7 @@ def valid_cache(index: Path) -> CachedMatrix:
 
 def results(index: Path) -> list[list[tuple[int, float]]]:
     queries = np.random.default_rng(3).standard_normal((4, DIMENSION)).astype(np.float32)
-    with PhotoIndex(index) as opened:
+    with ReadIndex(index) as opened:
         found = [opened.search(query, 50) for query in queries] + [
             opened.search_regions(query, 50) for query in queries
         ]
@@ -207,7 +207,7 @@ def test_the_cache_of_another_index_is_not_used(index: Path, tmp_path: Path) -> 
         path.unlink()
     (tmp_path / "second" / "cache").rmdir()
     (index / "cache").rename(tmp_path / "second" / "cache")
-    with PhotoIndex(tmp_path / "second") as opened:
+    with ReadIndex(tmp_path / "second") as opened:
         assert len(opened) == 1
 
 
@@ -249,7 +249,7 @@ def test_many_removed_photos_or_a_poor_basis_begin_a_new_generation(index: Path,
 
 def test_a_reader_of_an_old_generation_continues(index: Path, tmp_path: Path) -> None:
     query = np.ones(DIMENSION, dtype=np.float32)
-    with PhotoIndex(index) as opened:
+    with ReadIndex(index) as opened:
         for number in range(12):
             (tmp_path / "photos" / f"{number:03}.png").unlink()
         update_index(index, [tmp_path / "photos"], ColourEncoder())

@@ -18,7 +18,6 @@ from deixis.search.index import (
     Grouping,
     IndexInfo,
     PhotoFilter,
-    PhotoIndex,
     PhotoVectors,
     combine_vectors,
     photo_index,
@@ -29,25 +28,26 @@ from deixis.search.index.base import IndexPath
 from deixis.search.index.photo_files import ExifInfo, FileState
 from deixis.search.index.photo_index import FolderReader, FolderSnapshot
 from deixis.search.index.sqlite import connect_writer, create_database
-from tests.search.index.fakes import DIMENSION, ColourEncoder, photo, photos, vector
+from tests.search.index.fakes import DIMENSION, ColourEncoder, ReadIndex, on_both, photo, photos, vector
 
 
 @pytest.fixture
-def index(tmp_path: Path, index_path: IndexPath) -> PhotoIndex:
+def index(tmp_path: Path, index_path: IndexPath) -> ReadIndex:
     photos(tmp_path / "photos", 30)
     update_index(index_path, [tmp_path / "photos"], ColourEncoder())
-    return PhotoIndex(index_path)
+    return ReadIndex(index_path)
 
 
 def random_query(seed: int = 5) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(DIMENSION).astype(np.float32)
 
 
-def photo_vectors(index: PhotoIndex, count: int = 30) -> np.ndarray:
+def photo_vectors(index: ReadIndex, count: int = 30) -> np.ndarray:
     return np.stack([index.vector_of(number) for number in range(1, count + 1)])
 
 
-def test_the_best_photos_come_first_with_their_dot_products(index: PhotoIndex, tmp_path: Path) -> None:
+@on_both
+def test_the_best_photos_come_first_with_their_dot_products(index: ReadIndex, tmp_path: Path) -> None:
     query = random_query()
     scores = photo_vectors(index) @ query
     matches = index.search(query, 7)
@@ -59,7 +59,8 @@ def test_the_best_photos_come_first_with_their_dot_products(index: PhotoIndex, t
     assert index.search(itself, 1)[0].path == tmp_path / "photos" / "017.png"
 
 
-def test_the_best_regions_are_found_with_their_boxes(index: PhotoIndex) -> None:
+@on_both
+def test_the_best_regions_are_found_with_their_boxes(index: ReadIndex) -> None:
     for seed in range(10):
         query = random_query(seed)
         exact = {number: index.regions_of(number)[1] @ query for number in range(1, 31)}
@@ -72,12 +73,12 @@ def test_the_best_regions_are_found_with_their_boxes(index: PhotoIndex) -> None:
             assert match.score == pytest.approx(exact[match.id].max(), abs=1e-5)
 
 
-def test_a_shortlist_is_never_shorter_than_the_result(index: PhotoIndex) -> None:
+def test_a_shortlist_is_never_shorter_than_the_result(index: ReadIndex) -> None:
     assert [len(index.search_regions(random_query(), top, shortlist=1)) for top in (0, 12)] == [0, 12]
     assert index.search(random_query(), 0) == []
 
 
-def test_vectors_are_combined_with_weights(index: PhotoIndex) -> None:
+def test_vectors_are_combined_with_weights(index: ReadIndex) -> None:
     plus, minus = index.vector_of(3), index.vector_of(4)
     query = combine_vectors([plus, minus], [1, -0.5])
     expected = plus - 0.5 * minus
@@ -89,13 +90,13 @@ def test_vectors_are_combined_with_weights(index: PhotoIndex) -> None:
 
 
 @pytest.fixture
-def dated(tmp_path: Path, index_path: IndexPath) -> PhotoIndex:
+def dated(tmp_path: Path, index_path: IndexPath) -> ReadIndex:
     photo(tmp_path / "p" / "Holiday 2023" / "a.jpg", 1, taken="2023:07:01 10:00:00", camera="Canon EOS 5D")
     photo(tmp_path / "p" / "Holiday 2023" / "sea" / "b.jpg", 2, taken="2024:06:01 00:00:00", camera="NIKON D750")
     photo(tmp_path / "p" / "work" / "c.jpg", 3, taken="2024:07:15 12:00:00", camera="Canon EOS R")
     photo(tmp_path / "p" / "work" / "d.jpg", 4)
     update_index(index_path, [tmp_path / "p"], ColourEncoder())
-    return PhotoIndex(index_path)
+    return ReadIndex(index_path)
 
 
 @pytest.mark.parametrize(
@@ -114,9 +115,7 @@ def dated(tmp_path: Path, index_path: IndexPath) -> PhotoIndex:
         (PhotoFilter(), "abcd"),
     ],
 )
-def test_only_photos_that_pass_the_filter_are_searched(
-    dated: PhotoIndex, photo_filter: PhotoFilter, names: str
-) -> None:
+def test_only_photos_that_pass_the_filter_are_searched(dated: ReadIndex, photo_filter: PhotoFilter, names: str) -> None:
     for matches in (
         dated.search(random_query(), 10, photo_filter=photo_filter),
         dated.search_regions(random_query(), 10, photo_filter=photo_filter),
@@ -124,14 +123,16 @@ def test_only_photos_that_pass_the_filter_are_searched(
         assert "".join(sorted(match.path.stem for match in matches)) == names
 
 
-def test_filters_come_before_ranking(index: PhotoIndex, tmp_path: Path, index_path: IndexPath) -> None:
+@on_both
+def test_filters_come_before_ranking(index: ReadIndex, tmp_path: Path, index_path: IndexPath) -> None:
     photo(tmp_path / "other" / "far.png", 500)
     update_index(index_path, [tmp_path / "other"], ColourEncoder())
     query = -index.vector_of(31)  # the photo asked for is the worst of all
     assert [match.id for match in index.search(query, 1, photo_filter=PhotoFilter(folder="other"))] == [31]
 
 
-def test_copies_and_near_duplicates_are_one_match(index: PhotoIndex, tmp_path: Path, index_path: IndexPath) -> None:
+@on_both
+def test_copies_and_near_duplicates_are_one_match(index: ReadIndex, tmp_path: Path, index_path: IndexPath) -> None:
     shutil.copy(tmp_path / "photos" / "004.png", tmp_path / "photos" / "copy.png")
     Image.open(tmp_path / "photos" / "004.png").resize((32, 24)).save(tmp_path / "photos" / "large.png")
     update_index(index_path, [tmp_path / "photos"], ColourEncoder())
@@ -151,12 +152,13 @@ def test_enough_photos_are_read_for_all_groups(tmp_path: Path, index_path: Index
         shutil.copy(tmp_path / "photos" / "a.png", tmp_path / "photos" / f"copy{number}.png")
     photo(tmp_path / "photos" / "z.png", 2)
     update_index(index_path, [tmp_path / "photos"], ColourEncoder())
-    with PhotoIndex(index_path) as index:
+    with ReadIndex(index_path) as index:
         matches = index.search(index.vector_of(1), 2, grouping=Grouping())
     assert [1 + len(match.others) for match in matches] == [41, 1]
 
 
-def test_removed_photos_are_not_found(index: PhotoIndex, tmp_path: Path, index_path: IndexPath) -> None:
+@on_both
+def test_removed_photos_are_not_found(index: ReadIndex, tmp_path: Path, index_path: IndexPath) -> None:
     query = index.vector_of(9)
     best = index.search(query, 1)[0].path
     best.unlink()
@@ -168,7 +170,8 @@ def test_removed_photos_are_not_found(index: PhotoIndex, tmp_path: Path, index_p
         index.vector_of(9)
 
 
-def test_many_threads_search_at_once(index: PhotoIndex) -> None:
+@on_both
+def test_many_threads_search_at_once(index: ReadIndex) -> None:
     queries = [random_query(seed) for seed in range(40)]
     expected = [[match.id for match in index.search(query, 5)] for query in queries]
     with ThreadPoolExecutor(8) as pool:
@@ -178,10 +181,11 @@ def test_many_threads_search_at_once(index: PhotoIndex) -> None:
     assert regions == [5] * 40
 
 
+@on_both
 def test_an_empty_index_finds_nothing(tmp_path: Path, index_path: IndexPath) -> None:
     (tmp_path / "photos").mkdir()
     assert update_index(index_path, [tmp_path / "photos"], ColourEncoder()).photos == 0
-    with PhotoIndex(index_path) as index:
+    with ReadIndex(index_path) as index:
         assert (len(index), index.search(random_query()), index.search_regions(random_query())) == (0, [], [])
         assert index.search(random_query(), photo_filter=PhotoFilter(folder="x"), grouping=Grouping()) == []
 
@@ -195,7 +199,7 @@ def test_photos_without_regions_are_not_found_by_regions(tmp_path: Path, index_p
     photos(tmp_path / "photos", 3)
     update_index(index_path, [tmp_path / "photos"], Whole())
     photo(tmp_path / "photos" / "new.png", 9)
-    with PhotoIndex(index_path) as index:
+    with ReadIndex(index_path) as index:
         assert index.search_regions(random_query()) == []
         assert index.regions_of(1)[1].shape == (0, DIMENSION)
         assert index.thumbnail(1) is None
@@ -203,7 +207,7 @@ def test_photos_without_regions_are_not_found_by_regions(tmp_path: Path, index_p
         assert [match.path.name for match in index.search_regions(random_query())] == ["new.png"]
 
 
-def test_a_query_of_a_wrong_shape_or_not_finite_is_an_error(index: PhotoIndex) -> None:
+def test_a_query_of_a_wrong_shape_or_not_finite_is_an_error(index: ReadIndex) -> None:
     with pytest.raises(DeixisError, match=r"48 numbers.*\(3,\)"):
         index.search(np.ones(3))
     with pytest.raises(DeixisError, match="not finite"):
@@ -212,9 +216,9 @@ def test_a_query_of_a_wrong_shape_or_not_finite_is_an_error(index: PhotoIndex) -
 
 def test_a_path_without_index_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DeixisError, match="nowhere: no photo index yet"):
-        PhotoIndex(tmp_path / "nowhere")
+        ReadIndex(tmp_path / "nowhere")
     with pytest.raises(DeixisError, match="not a photo index.*deixis index"):
-        PhotoIndex(tmp_path)
+        ReadIndex(tmp_path)
 
 
 class ShortRegions(ColourEncoder):
@@ -226,10 +230,11 @@ class ShortRegions(ColourEncoder):
             yield path, replace(seen, region_vectors=seen.region_vectors[:, : self.region_dimension])
 
 
+@on_both
 def test_region_vectors_can_have_another_length(tmp_path: Path, index_path: IndexPath) -> None:
     photos(tmp_path / "photos", 30)
     update_index(index_path, [tmp_path / "photos"], ShortRegions(region_dimension=7))
-    with PhotoIndex(index_path) as index:
+    with ReadIndex(index_path) as index:
         assert (index.info.dimension, index.info.region_dimension) == (DIMENSION, 7)
         query = random_query()[:7]
         exact = {number: (index.regions_of(number)[1] @ query).max() for number in range(1, 31)}
@@ -242,7 +247,7 @@ def test_region_vectors_can_have_another_length(tmp_path: Path, index_path: Inde
             index.search_regions(random_query())
 
 
-def test_nearest_photos_are_those_of_a_search(index: PhotoIndex) -> None:
+def test_nearest_photos_are_those_of_a_search(index: ReadIndex) -> None:
     query = random_query()
     with index.snapshot() as snapshot:
         assert snapshot.nearest(query, 7).tolist() == [match.id for match in index.search(query, 7)]
@@ -262,7 +267,7 @@ def test_vectors_come_in_any_order_from_an_index_that_grew_and_shrank(
     """
     paths = photos(tmp_path / "photos", 6)
     update_index(index_path, [tmp_path / "photos"], ColourEncoder())
-    with PhotoIndex(index_path) as index:
+    with ReadIndex(index_path) as index:
 
         def check(numbers: list[int]) -> None:
             with index.snapshot() as snapshot:
@@ -285,25 +290,28 @@ def test_vectors_come_in_any_order_from_an_index_that_grew_and_shrank(
         check([1, 3, 4, 5, 6, 7, 8, 9])
 
 
-def test_photos_are_ranked_by_given_scores_without_missing_ones(index: PhotoIndex) -> None:
+def test_photos_are_ranked_by_given_scores_without_missing_ones(index: ReadIndex) -> None:
     with index.snapshot() as snapshot:
         found = snapshot.rank(np.array([9, 4, 777, 2]), np.array([0.5, 0.9, 1.0, 0.7], dtype=np.float32), 2)
     assert [(match.id, match.rank) for match in found] == [(4, 1), (2, 2)]
     assert found[0].score == pytest.approx(0.9)
 
 
-def test_newest_photos_are_paged(index: PhotoIndex) -> None:
+@on_both
+def test_newest_photos_are_paged(index: ReadIndex) -> None:
     assert [photo.id for photo in index.newest(3)] == [30, 29, 28]
     assert [photo.id for photo in index.newest(3, begin=28)] == [2, 1]
 
 
-def test_a_closed_index_is_reported_as_closed(index: PhotoIndex) -> None:
+@on_both
+def test_a_closed_index_is_reported_as_closed(index: ReadIndex) -> None:
     index.close()
     with pytest.raises(DeixisError, match="closed"):
         index.search(np.ones(DIMENSION, dtype=np.float32), 1)
 
 
-def test_a_snapshot_does_not_see_later_photos(index: PhotoIndex, tmp_path: Path, index_path: IndexPath) -> None:
+@on_both
+def test_a_snapshot_does_not_see_later_photos(index: ReadIndex, tmp_path: Path, index_path: IndexPath) -> None:
     query = random_query()
     with index.snapshot() as snapshot:
         before = [match.id for match in snapshot.search(query, 50)]
@@ -315,9 +323,7 @@ def test_a_snapshot_does_not_see_later_photos(index: PhotoIndex, tmp_path: Path,
     assert len(index) == 31
 
 
-def test_region_vectors_follow_the_changes_of_an_index(
-    index: PhotoIndex, tmp_path: Path, index_path: IndexPath
-) -> None:
+def test_region_vectors_follow_the_changes_of_an_index(index: ReadIndex, tmp_path: Path, index_path: IndexPath) -> None:
     for number, change in enumerate((photo, lambda path, _: path.unlink(), photo)):
         with index.snapshot() as snapshot:
             numbers = snapshot.numbers()

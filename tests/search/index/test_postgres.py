@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +12,9 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from deixis.errors import DeixisError
-from deixis.search.index import PhotoIndex, update_index
-from deixis.search.index.postgres import DEFAULT_SCHEMA, connect, parse_address
-from tests.search.index.fakes import DIMENSION, ColourEncoder, photos
+from deixis.search.index import update_index
+from deixis.search.index.postgres import DEFAULT_SCHEMA, connected, parse_address
+from tests.search.index.fakes import DIMENSION, ColourEncoder, ReadIndex, photos
 
 
 @pytest.fixture
@@ -49,13 +48,14 @@ def guest(postgres: str) -> Iterator[str]:
 
 def test_a_missing_server_is_an_error_without_the_password(folder: Path) -> None:
     nowhere = "postgresql://ada:sesame@127.0.0.1:1/family"
-    for attempt in (lambda: PhotoIndex(nowhere), lambda: update_index(nowhere, [folder], ColourEncoder())):
+    for attempt in (lambda: ReadIndex(nowhere), lambda: update_index(nowhere, [folder], ColourEncoder())):
         with pytest.raises(DeixisError, match="cannot be reached") as raised:
             attempt()
         assert line(raised).startswith("postgresql://ada@127.0.0.1:1/family: ")
         assert "sesame" not in line(raised)
 
 
+@pytest.mark.slow
 def test_a_wrong_password_is_an_error_that_does_not_contain_it(postgres: str) -> None:
     name = f"locked_{uuid.uuid4().hex[:8]}"
     with psycopg.connect(postgres, autocommit=True) as connection:
@@ -67,30 +67,32 @@ def test_a_wrong_password_is_an_error_that_does_not_contain_it(postgres: str) ->
             connection.execute("SELECT pg_reload_conf()")
             for typed in ("open_sesame", ""):
                 with pytest.raises(DeixisError, match="PGPASSWORD") as raised:
-                    PhotoIndex(as_user(f"{postgres}&schema=x", name, typed))
+                    ReadIndex(as_user(f"{postgres}&schema=x", name, typed))
                 assert "sesame" not in line(raised)
             with pytest.raises(DeixisError, match="not a photo index"):
-                PhotoIndex(as_user(f"{postgres}&schema=x", name, "right"))
+                ReadIndex(as_user(f"{postgres}&schema=x", name, "right"))
         finally:
             Path(file).write_text(rules)
             connection.execute("SELECT pg_reload_conf()")
             connection.execute(f"DROP ROLE {name}")
 
 
+@pytest.mark.slow
 def test_a_missing_database_or_index_is_an_error(postgres: str, address: str) -> None:
     missing = postgres.replace("/postgres?", "/nowhere?")
     for path, message in ((missing, 'database "nowhere" does not exist'), (address, "deixis index PHOTOS --into")):
         with pytest.raises(DeixisError, match=message) as raised:
-            PhotoIndex(path)
+            ReadIndex(path)
         line(raised)
 
 
+@pytest.mark.slow
 def test_users_without_permission_can_neither_write_nor_read(address: str, guest: str, folder: Path) -> None:
     with pytest.raises(DeixisError, match="permission"):
         update_index(as_user(address, guest), [folder], ColourEncoder())
     update_index(address, [folder], ColourEncoder())
     with pytest.raises(DeixisError, match="permission|not a photo index"):
-        PhotoIndex(as_user(address, guest))
+        ReadIndex(as_user(address, guest))
 
 
 def test_users_with_read_permission_can_only_search(address: str, guest: str, folder: Path, postgres: str) -> None:
@@ -99,7 +101,7 @@ def test_users_with_read_permission_can_only_search(address: str, guest: str, fo
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute(f"GRANT USAGE ON SCHEMA {schema} TO {guest}")
         connection.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {guest}")
-    with PhotoIndex(as_user(address, guest)) as index:
+    with ReadIndex(as_user(address, guest)) as index:
         assert len(index.search(np.ones(DIMENSION))) == 3
     photos(folder, 4)
     with pytest.raises(DeixisError, match="permission") as raised:
@@ -114,7 +116,7 @@ def test_a_server_without_pgvector_is_an_error(postgres: str, guest: str, folder
         bare = postgres.replace("/postgres?", f"/{name}?")
         try:
             with pytest.raises(DeixisError, match="not a photo index"):
-                PhotoIndex(bare)
+                ReadIndex(bare)
             with pytest.raises(DeixisError, match="pgvector") as raised:
                 update_index(as_user(bare, guest), [folder], ColourEncoder())
             line(raised)
@@ -125,25 +127,26 @@ def test_a_server_without_pgvector_is_an_error(postgres: str, guest: str, folder
 
 def test_tables_of_other_programs_are_not_replaced(address: str, folder: Path) -> None:
     parsed = parse_address(address)
-    with closing(connect(parsed).raw) as connection:
+    with connected(parsed) as connection:
         connection.execute(f"CREATE SCHEMA {parsed.schema}")
         connection.execute(f"CREATE TABLE {parsed.schema}.photos (mine text)")
     for rebuild in (False, True):
         with pytest.raises(DeixisError, match="schema|not a photo index"):
             update_index(address, [folder], ColourEncoder(), rebuild=rebuild)
-    with closing(connect(parsed).raw) as connection:
+    with connected(parsed) as connection:
         assert connection.execute("SELECT * FROM photos").fetchall() == []
 
 
 def test_dead_connections_are_replaced(address: str, folder: Path, postgres: str) -> None:
     update_index(address, [folder], ColourEncoder())
-    with PhotoIndex(address) as index, psycopg.connect(postgres, autocommit=True) as connection:
+    with ReadIndex(address) as index, psycopg.connect(postgres, autocommit=True) as connection:
         expected = index.search(np.ones(DIMENSION))
         kill = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'deixis'"
         assert connection.execute(kill).fetchone() != (0,)
         assert index.search(np.ones(DIMENSION)) == expected
 
 
+@pytest.mark.slow
 def test_a_connection_that_dies_during_an_update_is_an_error(address: str, folder: Path, postgres: str) -> None:
     class Unlucky(ColourEncoder):
         def encode_photos(self, paths):  # type: ignore[no-untyped-def]

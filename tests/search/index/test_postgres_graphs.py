@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
+from pgvector import Vector
 
 from deixis.errors import DeixisError
-from deixis.search.index import PhotoFilter, PhotoIndex, PhotoVectors, records, update_index
+from deixis.search.index import PhotoFilter, PhotoVectors, records, update_index
 from deixis.search.index.base import IndexInfo
 from deixis.search.index.photo_files import ExifInfo, FileState
-from deixis.search.index.postgres import WholeVector, connect, open_postgres_writer, parse_address, set_approximate
-from tests.search.index.fakes import ColourEncoder, photo
+from deixis.search.index.postgres import connected, open_postgres_writer, parse_address, set_approximate
+from tests.search.index.fakes import ColourEncoder, ReadIndex, photo
 
 DIMENSION, REGION_DIMENSION, PHOTOS, EACH = 24, 12, 400, 5
 
@@ -47,17 +47,16 @@ def by_graph(path: str) -> str:
 
 
 def found(path: str) -> tuple[list[list[int]], list[list[int]]]:
-    with PhotoIndex(path) as index:
+    with ReadIndex(path) as index:
         whole = [[match.id for match in index.search(query)] for query in unit(20, DIMENSION, 5)]
         inside = [[match.id for match in index.search_regions(query)] for query in unit(20, REGION_DIMENSION, 6)]
     return whole, inside
 
 
 def plan(path: str) -> str:
-    connection = connect(parse_address(by_graph(path)))
-    with closing(connection.raw):
+    with connected(parse_address(by_graph(path))) as connection:
         query = "EXPLAIN SELECT whole <#> ? AS distance, photo FROM vectors ORDER BY distance LIMIT 10"
-        rows = connection.execute(query, [WholeVector(unit(1, DIMENSION, 5)[0])])
+        rows = connection.execute(query, [Vector(unit(1, DIMENSION, 5)[0])])
         return "\n".join(row[0].split("(")[0] for row in rows)
 
 
@@ -73,10 +72,11 @@ def test_graphs_find_nearly_the_exact_results(filled: str) -> None:
     assert found(filled) == exact
 
 
+@pytest.mark.slow
 def test_graphs_find_more_than_their_number_of_candidates(filled: str) -> None:
     set_approximate(filled, True)
     patient = by_graph(filled).replace("max_scan_tuples%3D1", "max_scan_tuples%3D20000")
-    with PhotoIndex(patient) as index, index.snapshot() as snapshot:
+    with ReadIndex(patient) as index, index.snapshot() as snapshot:
         assert len(snapshot.nearest(unit(1, DIMENSION, 5)[0], 1000)) == PHOTOS
         assert len(snapshot.nearest_by_regions(unit(1, REGION_DIMENSION, 5)[0], shortlist=3000)) == PHOTOS
 
@@ -85,7 +85,7 @@ def test_searches_with_filters_are_exact(filled: str) -> None:
     set_approximate(filled, True)
     query, late = unit(1, DIMENSION, 5)[0], PhotoFilter(after="1970-01-01 00:06")
     scores = unit(PHOTOS, DIMENSION, 0)[360:] @ query
-    with PhotoIndex(by_graph(filled)) as index:
+    with ReadIndex(by_graph(filled)) as index:
         assert len(index.search(query, 400, photo_filter=PhotoFilter(after="1970"))) == 400
         assert len(index.search(query, 400)) == 400
         found = index.search(query, 400, photo_filter=late)
@@ -93,6 +93,7 @@ def test_searches_with_filters_are_exact(filled: str) -> None:
     assert [match.id - 361 for match in found] == np.argsort(-scores).tolist()
 
 
+@pytest.mark.slow
 def test_photos_added_later_are_found(filled: str, tmp_path: Path, address: str) -> None:
     set_approximate(filled, True)
     new = unit(1, DIMENSION, 77)[0]
@@ -102,16 +103,17 @@ def test_photos_added_later_are_found(filled: str, tmp_path: Path, address: str)
             writer.connection, FileState(Path("/p/new.jpg"), 1, 1), bytes(32), ExifInfo(), PhotoVectors(new, 9, 9)
         )
         writer.commit()
-    with PhotoIndex(filled) as index:
+    with ReadIndex(filled) as index:
         assert index.search(new, 1)[0].path == Path("/p/new.jpg")
 
 
+@pytest.mark.slow
 def test_a_rebuild_is_exact_again(address: str, tmp_path: Path) -> None:
     photo(tmp_path / "photos" / "a.png", 1)
     update_index(address, [tmp_path / "photos"], ColourEncoder())
     set_approximate(address, True)
     update_index(address, [tmp_path / "photos"], ColourEncoder(), rebuild=True)
-    with PhotoIndex(address) as index:
+    with ReadIndex(address) as index:
         assert len(index.search(index.vector_of(1))) == 1
 
 

@@ -7,7 +7,6 @@ import shutil
 import signal
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,10 @@ from typing import Any
 import pytest
 
 from deixis.errors import DeixisError, PhotoError
-from deixis.search.index import PhotoIndex, PhotoVectors, update, update_index
+from deixis.search.index import PhotoVectors, update, update_index
 from deixis.search.index.base import IndexInfo
-from deixis.search.index.postgres import PostgresConnection, connect, open_postgres_writer, parse_address
-from tests.search.index.fakes import DIMENSION, ColourEncoder, photo, photos, rows_of
+from deixis.search.index.postgres import PostgresConnection, connected, open_postgres_writer, parse_address
+from tests.search.index.fakes import DIMENSION, ColourEncoder, ReadIndex, photo, photos, rows_of
 
 MODEL = IndexInfo("", "colours-1", DIMENSION, DIMENSION)
 
@@ -65,6 +64,7 @@ def test_processes_share_a_folder_and_encode_every_photo_once(address: str, tmp_
     assert update_index(address, [tmp_path / "photos"], ColourEncoder()).unchanged == 65
 
 
+@pytest.mark.slow
 def test_photos_claimed_by_a_killed_process_are_encoded_by_another(address: str, tmp_path: Path) -> None:
     photos(tmp_path / "photos", 30)
     reading, writing = os.pipe()
@@ -96,6 +96,7 @@ def test_a_claim_is_exclusive_until_it_is_settled(address: str) -> None:
         assert again.claim(sha256), "closed writers release their claims"
 
 
+@pytest.mark.slow
 def test_a_claim_is_released_after_the_commit(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     statements: list[str] = []
     execute = PostgresConnection.execute
@@ -113,6 +114,7 @@ def test_a_claim_is_released_after_the_commit(address: str, monkeypatch: pytest.
     assert [statement.split()[0] for statement in statements] == ["COMMIT", "SELECT"]
 
 
+@pytest.mark.slow
 def test_a_photo_of_another_machine_does_not_count_as_moved(address: str, tmp_path: Path) -> None:
     photo(tmp_path / "there" / "a.png", 1)
     update_index(address, [tmp_path / "there"], ColourEncoder())
@@ -130,6 +132,7 @@ def test_an_index_rebuilt_by_another_process_is_not_written(address: str, tmp_pa
             writer.begin()
 
 
+@pytest.mark.slow
 def test_two_processes_can_create_an_index_at_once(address: str, tmp_path: Path) -> None:
     photos(tmp_path / "a", 3)
     photos(tmp_path / "b", 3)
@@ -150,7 +153,7 @@ def test_vectors_are_stored_inline(address: str, tmp_path: Path) -> None:
         region_dimension = 1500
 
     update_index(address, [tmp_path / "photos"], Long())
-    with closing(connect(parse_address(address)).raw) as connection:
+    with connected(parse_address(address)) as connection:
         kept = connection.execute(
             "SELECT attname, attstorage::text FROM pg_attribute WHERE attname IN ('whole', 'vector') "
             "AND attrelid IN ('vectors'::regclass, 'regions'::regclass) ORDER BY 1"
@@ -158,10 +161,11 @@ def test_vectors_are_stored_inline(address: str, tmp_path: Path) -> None:
     assert kept == [("vector", "p"), ("whole", "p")]
 
 
+@pytest.mark.slow
 def test_an_open_index_is_searched_after_a_rebuild(address: str, tmp_path: Path) -> None:
     photos(tmp_path / "photos", 4)
     update_index(address, [tmp_path / "photos"], ColourEncoder())
-    with PhotoIndex(address) as index:
+    with ReadIndex(address) as index:
         before = index.info.uid
         update_index(address, [tmp_path / "photos"], ColourEncoder(), rebuild=True)
         assert len(index.search(index.vector_of(1))) == 4

@@ -14,6 +14,7 @@ from deixis.search.index import PhotoFilter, PhotoVectors, records
 from deixis.search.index.base import Connection, IndexInfo, IndexPath
 from deixis.search.index.photo_files import ExifInfo, FileState
 from deixis.search.index.photo_index import open_writer
+from tests.search.index.fakes import on_both
 
 SHA = b"s" * 32
 
@@ -37,6 +38,7 @@ def add(connection: Connection, path: str, taken: ExifInfo | None = None) -> int
     return records.add_photo(connection, file(path), SHA, taken or ExifInfo(), encoded)
 
 
+@on_both
 def test_stored_photos_are_read_back(connection: Connection) -> None:
     number = add(connection, "/a/b.jpg", ExifInfo(7, "Canon", 6))
     assert number is not None
@@ -44,7 +46,7 @@ def test_stored_photos_are_read_back(connection: Connection) -> None:
     assert records.photo_at(connection, Path("/a/b.jpg")) == expected
     assert records.photos_by_id(connection, [number, 99]) == {number: expected}
     assert records.photos_with_content(connection, SHA) == [expected]
-    assert records.thumbnail(connection, number) == b"jpeg"
+    assert connection.thumbnail_of(number) == b"jpeg"
     whole = connection.whole_vector(number)
     assert whole is not None
     assert whole.tolist() == [0, 1, 2, 3]
@@ -62,6 +64,7 @@ def test_a_removed_photo_leaves_nothing_but_its_number(connection: Connection) -
         assert connection.execute("SELECT photo FROM removed").fetchall() == [(number,)]
 
 
+@on_both
 def test_an_interrupted_insert_is_undone(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from deixis.errors import DeixisError
-from deixis.search.index import IndexInfo, PhotoIndex, update_index
+from deixis.search.index import IndexInfo, update_index
 from deixis.search.index import sqlite as database
 from deixis.search.index.base import DamagedIndexError
 from deixis.search.index.sqlite import connect_writer, create_database, open_for_reading
 from deixis.storage.checksums import register_checks
-from tests.search.index.fakes import DIMENSION, ColourEncoder, photos
+from tests.search.index.fakes import DIMENSION, ColourEncoder, ReadIndex, photos
 
 MODEL = IndexInfo("", "f", 4, 4)
 
@@ -65,13 +65,13 @@ def test_damage_is_an_error_and_a_rebuild_repairs_it(harm: Callable[[Path], None
     for path in (index / "cache").iterdir():
         path.unlink()
     harm(index / "index.sqlite")
-    with pytest.raises(DeixisError, match="--rebuild") as raised, PhotoIndex(index) as opened:
+    with pytest.raises(DeixisError, match="--rebuild") as raised, ReadIndex(index) as opened:
         opened.search(np.ones(DIMENSION))
     assert "\n" not in str(raised.value)
     assert str(raised.value).startswith(str(index / "index.sqlite"))
     report = update_index(index, [tmp_path / "photos"], ColourEncoder(), rebuild=True)
     assert report.photos == 20
-    with PhotoIndex(index) as opened:
+    with ReadIndex(index) as opened:
         assert len(opened.search(np.ones(DIMENSION), 50)) == 20
 
 
@@ -133,7 +133,7 @@ def test_an_index_on_a_read_only_disk_can_be_searched(index: Path, tmp_path: Pat
     try:
         shutil.copytree(index, disk / "index")
         subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
-        with PhotoIndex(disk / "index") as opened:
+        with ReadIndex(disk / "index") as opened:
             assert len(opened.search(np.ones(DIMENSION), 50)) == 20
         with pytest.raises(DeixisError, match=r"index.*: (the file system is read-only|Read-only file system)$"):
             update_index(disk / "index", [tmp_path / "photos"], ColourEncoder())
@@ -165,5 +165,5 @@ def test_a_flipped_bit_of_a_photo_is_noticed(table: str, column: str, tmp_path: 
         flipped = bytes([content[0] ^ 1]) + content[1:]
         connection.execute(f"UPDATE {table} SET {column} = ? WHERE photo = 2", (flipped,))
         connection.commit()
-    with pytest.raises(DamagedIndexError, match="photo 2"), PhotoIndex(tmp_path / "index") as opened:
+    with pytest.raises(DamagedIndexError, match="photo 2"), ReadIndex(tmp_path / "index") as opened:
         opened.thumbnail(2)

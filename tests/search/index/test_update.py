@@ -24,11 +24,12 @@ import pytest
 from fsspec.implementations.zip import ZipFileSystem
 
 from deixis.errors import DeixisError, PhotoError
-from deixis.search.index import PhotoIndex, PhotoVectors, update, update_index
+from deixis.search.index import PhotoVectors, update, update_index
 from deixis.search.index.base import IndexPath
 from deixis.search.index.records import IndexedPhoto
 from deixis.search.index.update import remembered_exclude, remove_photos
-from tests.search.index.fakes import DIMENSION, ColourEncoder, photo, photos, rows_of
+from deixis.storage.remote import photo_path
+from tests.search.index.fakes import DIMENSION, ColourEncoder, ReadIndex, on_both, photo, photos, rows_of
 
 
 @pytest.fixture
@@ -38,11 +39,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 def paths_in(index_path: IndexPath) -> list[str]:
-    with PhotoIndex(index_path) as index:
+    with ReadIndex(index_path) as index:
         return sorted(str(photo.path) for photo in index.newest(10_000))
 
 
-def photo_at(index: PhotoIndex, path: Path) -> IndexedPhoto:
+def photo_at(index: ReadIndex, path: Path) -> IndexedPhoto:
     found = index.photo_at(path)
     assert found is not None
     return found
@@ -80,13 +81,13 @@ def test_a_touched_file_is_not_encoded_again(seconds: int, stored_ns: int, folde
     encoder = ColourEncoder()
     report = update_index(index_path, [folder], encoder)
     assert (report.unchanged, report.updated, encoder.looked_at) == (5, 0, [])
-    with PhotoIndex(index_path) as index:
+    with ReadIndex(index_path) as index:
         assert photo_at(index, folder / "001.png").mtime_ns == stored_ns
 
 
 def test_a_moved_file_keeps_its_number_and_vectors(folder: Path, index_path: IndexPath) -> None:
     update_index(index_path, [folder], ColourEncoder())
-    with PhotoIndex(index_path) as index:
+    with ReadIndex(index_path) as index:
         before = photo_at(index, folder / "001.png")
         (folder / "trip").mkdir()
         (folder / "001.png").rename(folder / "trip" / "first.png")
@@ -97,13 +98,14 @@ def test_a_moved_file_keeps_its_number_and_vectors(folder: Path, index_path: Ind
     assert (report.moved, report.added, report.removed, encoder.looked_at) == (1, 0, 0, [])
 
 
+@on_both
 def test_a_copied_file_is_a_new_photo_with_known_vectors(folder: Path, index_path: IndexPath) -> None:
     update_index(index_path, [folder], ColourEncoder())
     shutil.copy(folder / "001.png", folder / "copy.png")
     encoder = ColourEncoder()
     report = update_index(index_path, [folder], encoder)
     assert (report.added, report.photos, encoder.looked_at) == (1, 6, [])
-    with PhotoIndex(index_path) as index:
+    with ReadIndex(index_path) as index:
         first, copy = photo_at(index, folder / "001.png"), photo_at(index, folder / "copy.png")
         assert np.array_equal(index.vector_of(first.id), index.vector_of(copy.id))
         assert np.array_equal(index.regions_of(first.id)[1], index.regions_of(copy.id)[1])
@@ -123,7 +125,7 @@ def test_copies_in_one_run_are_encoded_once(tmp_path: Path, index_path: IndexPat
 
 def test_new_content_is_encoded_under_a_new_number(folder: Path, index_path: IndexPath) -> None:
     update_index(index_path, [folder], ColourEncoder())
-    with PhotoIndex(index_path) as index:
+    with ReadIndex(index_path) as index:
         before = photo_at(index, folder / "001.png")
         photo(folder / "001.png", 77)
         os.utime(folder / "001.png", (5, 5))
@@ -133,6 +135,7 @@ def test_new_content_is_encoded_under_a_new_number(folder: Path, index_path: Ind
     assert (report.updated, report.photos, encoder.names) == (1, 5, ["001.png"])
 
 
+@on_both
 def test_missing_files_are_removed_and_other_folders_stay(folder: Path, tmp_path: Path, index_path: IndexPath) -> None:
     photo(tmp_path / "elsewhere" / "far.png", 50)
     update_index(index_path, [folder, tmp_path / "elsewhere"], ColourEncoder())
@@ -140,7 +143,7 @@ def test_missing_files_are_removed_and_other_folders_stay(folder: Path, tmp_path
     (tmp_path / "elsewhere" / "far.png").unlink()
     report = update_index(index_path, [folder], ColourEncoder())
     assert (report.removed, report.photos) == (1, 5)
-    with PhotoIndex(index_path) as index:
+    with ReadIndex(index_path) as index:
         assert index.photo_at(folder / "000.png") is None
         assert index.photo_at(tmp_path / "elsewhere" / "far.png") is not None
 
@@ -199,6 +202,7 @@ def test_records_of_missing_bad_files_are_deleted(folder: Path, index_path: Inde
     assert rows_of(index_path, "skipped") == 0
 
 
+@on_both
 def test_file_names_that_are_not_text_are_stored(tmp_path: Path, index_path: IndexPath) -> None:
     name = os.fsdecode(b"caf\xe9 \xff.png")
     try:
@@ -207,7 +211,7 @@ def test_file_names_that_are_not_text_are_stored(tmp_path: Path, index_path: Ind
         pytest.skip("this file system takes only text as names")
     report = update_index(index_path, [tmp_path / "photos"], ColourEncoder())
     assert (report.added, report.skipped) == (1, [])
-    with PhotoIndex(index_path) as index:
+    with ReadIndex(index_path) as index:
         (match,) = index.search(index.vector_of(1))
         assert match.path.name == name
         assert match.path.exists()
@@ -293,20 +297,22 @@ def test_an_index_path_that_is_a_file_is_an_error(folder: Path, tmp_path: Path) 
     assert (tmp_path / "index").read_text() == "something else"
 
 
+@on_both
 def test_another_model_needs_a_rebuild(folder: Path, index_path: IndexPath) -> None:
     update_index(index_path, [folder], ColourEncoder())
     other = ColourEncoder(fingerprint="colours-2")
     with pytest.raises(DeixisError, match="colours-1.*colours-2.*--rebuild"):
         update_index(index_path, [folder], other)
-    with PhotoIndex(index_path, fingerprint="colours-1") as index:
+    with ReadIndex(index_path, fingerprint="colours-1") as index:
         report = update_index(index_path, [folder], other, rebuild=True)
         assert (report.added, len(other.looked_at)) == (5, 5)
         with pytest.raises(DeixisError, match="colours-2.*colours-1"):
             index.search(np.ones(DIMENSION))
-    with PhotoIndex(index_path, fingerprint="colours-2") as index:
+    with ReadIndex(index_path, fingerprint="colours-2") as index:
         assert len(index) == 5
 
 
+@on_both
 def test_ctrl_c_keeps_completed_work(folder: Path, index_path: IndexPath) -> None:
     class Stopped(ColourEncoder):
         def encode_photos(self, paths: Iterable[Path]) -> Iterator[tuple[Path, PhotoVectors | PhotoError]]:
@@ -383,7 +389,7 @@ def test_killed_processes_neither_lose_committed_photos_nor_duplicate_any(
     report = update_index(index_path, [tmp_path / "photos"], encoder)
     assert report.photos == 200
     assert reported.isdisjoint(encoder.names)
-    with PhotoIndex(index_path) as opened:
+    with ReadIndex(index_path) as opened:
         assert len(opened) == 200
         assert len({match.path for match in opened.search(np.ones(DIMENSION), 300)}) == 200
     each = 1 if isinstance(index_path, Path) else 2  # a row for all regions of a photo, or for every one
@@ -500,7 +506,7 @@ def test_a_second_writer_is_an_error_and_a_reader_is_not(tmp_path: Path) -> None
         wait_for(tmp_path / "index", 10)
         with pytest.raises(DeixisError, match=str(tmp_path / "index")):
             update_index(tmp_path / "index", [tmp_path / "photos"], ColourEncoder())
-        with PhotoIndex(tmp_path / "index") as index:
+        with ReadIndex(tmp_path / "index") as index:
             assert len(index) == 10
     assert update_index(tmp_path / "index", [tmp_path / "photos"], ColourEncoder()).unchanged == 20
 
@@ -509,7 +515,7 @@ def test_an_open_index_sees_photos_added_later(tmp_path: Path, index_path: Index
     photos(tmp_path / "photos", 40)
     update_index(index_path, [tmp_path / "photos" / "000.png"], ColourEncoder())
     with (
-        PhotoIndex(index_path) as index,
+        ReadIndex(index_path) as index,
         patient_child(index_path, tmp_path / "photos") as allow,
     ):
         query = index.vector_of(1)
@@ -572,8 +578,8 @@ def test_remote_photos_are_indexed_by_address(bucket: Any, folder: Path, index_p
     )
     assert paths_in(index_path)[0] == "memory://bucket/000.png"
     assert paths_in(index_path)[-1] == "memory://bucket/below/004.png"
-    with PhotoIndex(index_path) as index:
-        found = index.photo_at("memory://bucket/below/004.png")
+    with ReadIndex(index_path) as index:
+        found = index.photo_at(photo_path("memory://bucket/below/004.png"))
         assert found is not None
         assert found.path.read_bytes() == (folder / "004.png").read_bytes()
     assert update_index(index_path, ["memory://bucket"], encoder).unchanged == 5

@@ -152,7 +152,7 @@ class _Copy:
             whole = connection.whole_vector(photo.id)
             if whole is not None:
                 boxes, vectors = regions.get(photo.id, none)
-                thumbnail = records.thumbnail(connection, photo.id)
+                thumbnail = connection.thumbnail_of(photo.id)
                 found[photo.id] = PhotoVectors(
                     whole, photo.width, photo.height, boxes, vectors.astype(np.float32), thumbnail
                 )

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,18 +27,14 @@ from deixis.search.index.base import (
     IndexWriter,
     ModelInfo,
     RegionVectors,
-    StoredRegions,
     write_entry,
 )
 from deixis.search.index.matrix import FOLDER as CACHE_FOLDER
 from deixis.search.index.matrix import VectorMatrix, find_cache_damage, load_matrix, update_cache
-from deixis.search.index.photo_files import INDEX_MARKER, absolute_path
+from deixis.search.index.photo_files import INDEX_MARKER
 from deixis.search.index.records import IndexedPhoto, PhotoFilter
 from deixis.search.index.snapshot import (
-    SHORTLIST,
-    Grouping,
     IndexSnapshot,
-    Match,
     RankedPhoto,
     RankedRegions,
     Ranking,
@@ -57,6 +53,9 @@ from deixis.search.index.sqlite import (
 from deixis.storage.atomic import exclusive_lock, explain_os_errors, remove_partial_files
 from deixis.storage.sql import BEGIN_WRITE, hide_password, is_postgres, read_transaction
 
+if TYPE_CHECKING:
+    from deixis.search.index.postgres import PostgresReader
+
 _PHOTOS_PER_CHECK = 500
 _GATHER_SHARE = 8
 """If at most one row in this many is searched, rows are gathered before they are multiplied."""
@@ -65,18 +64,6 @@ _CACHE_EVERY = 4096
 
 _REGIONS_IN_MEMORY = 1000
 """Up to this many photos, all region vectors stay in memory: at most 15 MB, which every search would read again."""
-
-
-class IndexReader(Protocol):
-    """An index that is open for reading."""
-
-    def snapshot(self) -> AbstractContextManager[IndexSnapshot]: ...
-
-    def version(self) -> int | None:
-        """Return a number that changes with the index; None if changes cannot be noticed without reading it."""
-        ...
-
-    def close(self) -> None: ...
 
 
 class PhotoIndex:
@@ -128,55 +115,6 @@ class PhotoIndex:
         """Changes with every commit, within this process; None for a database on a server."""
         return self._reader.version()
 
-    def search(
-        self,
-        query: ArrayLike,
-        top: int = 10,
-        *,
-        photo_filter: PhotoFilter | None = None,
-        grouping: Grouping | None = None,
-    ) -> list[Match]:
-        with self.snapshot() as snapshot:
-            return snapshot.search(query, top, photo_filter=photo_filter, grouping=grouping)
-
-    def search_regions(
-        self,
-        query: ArrayLike,
-        top: int = 10,
-        *,
-        photo_filter: PhotoFilter | None = None,
-        grouping: Grouping | None = None,
-        shortlist: int = SHORTLIST,
-    ) -> list[Match]:
-        with self.snapshot() as snapshot:
-            return snapshot.search_regions(
-                query, top, photo_filter=photo_filter, grouping=grouping, shortlist=shortlist
-            )
-
-    def photo(self, number: int) -> IndexedPhoto:
-        with self.snapshot() as snapshot:
-            return snapshot.photo(number)
-
-    def photo_at(self, path: str | os.PathLike[str]) -> IndexedPhoto | None:
-        with self.snapshot() as snapshot:
-            return snapshot.photo_at(absolute_path(path))
-
-    def newest(self, count: int, begin: int = 0) -> list[IndexedPhoto]:
-        with self.snapshot() as snapshot:
-            return snapshot.newest(count, begin)
-
-    def vector_of(self, number: int) -> Floats:
-        with self.snapshot() as snapshot:
-            return snapshot.vector_of(number)
-
-    def regions_of(self, number: int) -> tuple[Floats, Floats]:
-        with self.snapshot() as snapshot:
-            return snapshot.regions_of(number)
-
-    def thumbnail(self, number: int) -> bytes | None:
-        with self.snapshot() as snapshot:
-            return snapshot.thumbnail(number)
-
 
 def combine_vectors(vectors: ArrayLike, weights: Sequence[float] | None = None) -> Floats:
     """Combine several vectors into one query: a weighted sum of unit vectors, of unit length."""
@@ -186,7 +124,7 @@ def combine_vectors(vectors: ArrayLike, weights: Sequence[float] | None = None) 
     return np.asarray(combined / max(float(np.linalg.norm(combined)), 1e-12), dtype=np.float32)
 
 
-def _open_reader(path: IndexPath) -> IndexReader:
+def _open_reader(path: IndexPath) -> FolderReader | PostgresReader:
     if not is_postgres(path):
         return FolderReader(Path(path))
     from deixis.search.index.postgres import PostgresReader
@@ -381,23 +319,20 @@ class FolderSnapshot(IndexSnapshot):
         photos = self.photos(numbers)
         return [photos[number] for number in numbers if number in photos]
 
+    def reading(self) -> AbstractContextManager[SqliteConnection]:
+        return self._reader.reading()
+
     def photos(self, numbers: Iterable[int]) -> dict[int, IndexedPhoto]:
-        wanted = list(numbers)
-        if not wanted:
-            return {}
-        with self._reader.reading() as connection:
-            found = records.photos_by_id(connection, wanted)
-            if len(found) < len(wanted):
+        wanted = set(numbers)
+        found = super().photos(wanted)
+        if len(found) < len(wanted):
+            with self.reading() as connection:
                 removed = {photo for (photo,) in connection.execute("SELECT photo FROM removed")}
                 known = self._matrix.ids[self._matrix.is_present]
-                lost = [number for number in set(wanted) - found.keys() - removed if number in known]
+                lost = [number for number in wanted - found.keys() - removed if number in known]
                 if lost:
                     raise sqlite3.DatabaseError(f"photo {lost[0]} is missing")
-            return found
-
-    def photo_at(self, path: Path) -> IndexedPhoto | None:
-        with self._reader.reading() as connection:
-            return records.photo_at(connection, path)
+        return found
 
     def vectors_of(self, numbers: NDArray[np.int64]) -> Floats:
         ids = self._matrix.ids
@@ -410,30 +345,22 @@ class FolderSnapshot(IndexSnapshot):
         vectors[is_known] = self._matrix.whole(rows[is_known])
         return vectors
 
-    def regions_of_all(self, numbers: Iterable[int]) -> StoredRegions:
-        with self._reader.reading() as connection:
-            return connection.regions_of(numbers, self.info.region_dimension)
-
     def region_vectors(self, numbers: NDArray[np.int64]) -> RegionVectors:
         ids = self._matrix.ids
         if len(ids) > _REGIONS_IN_MEMORY:
             return super().region_vectors(numbers)
         return self._reader.regions_of(self._matrix).take(np.searchsorted(ids, numbers))
 
-    def thumbnail(self, number: int) -> bytes | None:
-        with self._reader.reading() as connection:
-            return records.thumbnail(connection, number)
-
     def folders_and_months(self) -> tuple[dict[Path, int], dict[str, int]]:
-        with self._reader.reading() as connection:
+        with self.reading() as connection:
             connection.check_rows()
-            return records.count_by_folder(connection), records.count_by_month(connection)
+        return super().folders_and_months()
 
     def _selected(self, photo_filter: PhotoFilter | None) -> NDArray[np.bool_]:
         """Return which rows of the matrix are searched."""
         if not photo_filter:
             return self._matrix.is_present
-        with self._reader.reading() as connection:
+        with self.reading() as connection:
             connection.check_rows()
             numbers = records.filtered_numbers(connection, photo_filter, table="main.photos")
         return self._matrix.is_present & np.isin(self._matrix.ids, numbers)

@@ -7,14 +7,15 @@ columns of pgvector, and without `removed`: nothing is cached here. Requires psy
 from __future__ import annotations
 
 import hashlib
+import json
+import logging
 import re
-import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, LiteralString
 from urllib.parse import urlsplit, urlunsplit
 
@@ -29,21 +30,28 @@ from deixis.search.index.records import IndexedPhoto, PhotoFilter, sql_list
 from deixis.search.index.snapshot import IndexSnapshot, RankedPhoto, RankedRegions, Ranking, rescore_regions
 from deixis.storage.sql import explain_sql_error, hide_password
 
-if find_spec("psycopg") is None:
-    raise DeixisError("an index in PostgreSQL needs psycopg; install it with: pip install 'deixis[postgres]'")
+if not all(map(find_spec, ("psycopg", "psycopg_pool", "pgvector"))):
+    raise DeixisError("an index in PostgreSQL needs psycopg and pgvector; pip install 'deixis[postgres]'")
 
 import psycopg
+from pgvector import HalfVector, Vector
+from pgvector.psycopg.halfvec import register_halfvec_info
+from pgvector.psycopg.vector import register_vector_info
 from psycopg import errors, sql
 from psycopg.adapt import Dumper
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Format, TransactionStatus
+from psycopg.types import TypeInfo
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 RawConnection = psycopg.Connection[tuple[Any, ...]]
+
+logging.getLogger("psycopg").setLevel(logging.ERROR)  # failed connections are reported by deixis
 
 DEFAULT_SCHEMA = "deixis_index"
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _CONNECT_TIMEOUT_S = 10
-_IDLE_CONNECTIONS = 8
+_MAX_CONNECTIONS, _POOL_TIMEOUT_S = 16, 1.0
 _LARGE_COUNT, _COUNT_VALID_S = 100_000, 10.0
 """From this many photos on, counting takes time and the result is reused for a while."""
 
@@ -56,8 +64,8 @@ _INLINE_BYTES = 8000
 _MAX_GRAPH_DIMENSION = 2000
 """pgvector's limit for vectors in a graph."""
 
-_VECTOR_HEADER = 2
-"""16-bit words before the numbers of a vector on the wire: the count, and a reserved one."""
+_HEADER = 2
+"""16-bit words before the numbers of a halfvec in binary form: the count, and a reserved one."""
 
 _SEARCH_KEY, _APPROXIMATE, _EXACT = "search", "approximate", "exact"
 _REGION_GRAPH = "regions_graph"
@@ -72,7 +80,7 @@ _NO_PGVECTOR = (
 )
 
 _EXTENSION_QUERY = """
-SELECT n.nspname, e.extversion, w.oid, h.oid, h.typarray FROM pg_extension e
+SELECT n.nspname, e.extversion, w.oid, w.typarray, h.oid, h.typarray FROM pg_extension e
 JOIN pg_namespace n ON n.oid = e.extnamespace
 JOIN pg_type w ON w.typnamespace = n.oid AND w.typname = 'vector'
 LEFT JOIN pg_type h ON h.typnamespace = n.oid AND h.typname = 'halfvec'
@@ -174,32 +182,11 @@ def explain_errors(address: DatabaseAddress) -> Iterator[None]:
         raise kind(f"{address.name}: {explain_sql_error(error)}") from None
 
 
-class WholeVector:
-    """A value for a column of type vector."""
-
-    def __init__(self, numbers: Floats) -> None:
-        self.wire = _to_wire(np.asarray(numbers, dtype=">f4"))
-
-
-class HalfVector:
-    """A value for a column of type halfvec."""
-
-    def __init__(self, numbers: NDArray[Any]) -> None:
-        self.wire = _to_wire(np.asarray(numbers, dtype=">f2"))
-
-
 class HalfVectors:
-    """An array of values of type halfvec."""
+    """An array of values of type halfvec: one by one, pgvector takes five times as long to write a photo."""
 
     def __init__(self, vectors: NDArray[Any]) -> None:
         self.vectors = vectors
-
-
-class _VectorDumper(Dumper):
-    format = Format.BINARY
-
-    def dump(self, obj: WholeVector | HalfVector) -> bytes:
-        return obj.wire
 
 
 class _ArrayDumper(Dumper):
@@ -208,7 +195,7 @@ class _ArrayDumper(Dumper):
 
     def dump(self, obj: HalfVectors) -> bytes:
         count, dimension = obj.vectors.shape
-        kind = np.dtype([("bytes", ">i4"), ("header", ">u2", _VECTOR_HEADER), ("numbers", ">f2", dimension)])
+        kind = np.dtype([("bytes", ">i4"), ("header", ">u2", _HEADER), ("numbers", ">f2", dimension)])
         elements = np.zeros(count, dtype=kind)
         elements["bytes"] = elements.itemsize - 4
         elements["header"][:, 0] = dimension
@@ -217,25 +204,11 @@ class _ArrayDumper(Dumper):
         return np.array([1, 0, self.element, count, 1], dtype=">i4").tobytes() + elements.tobytes()
 
 
-def _to_wire(numbers: NDArray[Any]) -> bytes:
-    return np.array([len(numbers), 0], dtype=">u2").tobytes() + numbers.tobytes()
-
-
-def _boxes_from_wire(wire: bytes) -> Floats:
-    return np.frombuffer(wire, dtype=">f4").reshape(-1, 4).astype(np.float32)
-
-
-def _halves_from_wire(wire: bytes, dimension: int) -> NDArray[np.float16]:
-    """Return vectors, (n, dimension), from consecutive values of type halfvec."""
-    words = np.frombuffer(wire, dtype=">f2").reshape(-1, _VECTOR_HEADER + dimension)
-    return words[:, _VECTOR_HEADER:].astype(np.float16)
-
-
 class PostgresConnection:
     """A `Connection` to the tables of an index."""
 
-    def __init__(self, raw: RawConnection, has_pgvector: bool) -> None:
-        self.raw, self.has_pgvector = raw, has_pgvector
+    def __init__(self, raw: RawConnection) -> None:
+        self.raw = raw
 
     @property
     def in_transaction(self) -> bool:
@@ -255,7 +228,7 @@ class PostgresConnection:
         return int(known[0])
 
     def insert_encoded(self, number: int, encoded: PhotoVectors) -> None:
-        self.execute("INSERT INTO vectors VALUES (?, ?)", (number, WholeVector(encoded.whole)))
+        self.execute("INSERT INTO vectors VALUES (?, ?)", (number, Vector(encoded.whole)))
         if len(encoded.region_boxes):
             self.execute(
                 "INSERT INTO regions SELECT ?, place - 1, x1, y1, x2, y2, vector "
@@ -286,52 +259,55 @@ class PostgresConnection:
     def whole_vectors(self, numbers: Iterable[int]) -> dict[int, Floats]:
         """Return the vectors of whole photos by number, without those that were removed."""
         rows = self.execute(f"SELECT photo, whole FROM vectors WHERE photo IN {sql_list(numbers)}")  # noqa: S608
-        offset = 2 * _VECTOR_HEADER
-        return {number: np.frombuffer(wire, dtype=">f4", offset=offset).astype("<f4") for number, wire in rows}
+        return {number: vector.to_numpy() for number, vector in rows}
 
     def regions_of(self, numbers: Iterable[int], dimension: int) -> StoredRegions:
-        # Aggregated by the server: in Python, reading rows one by one takes longer than the transfer.
+        # Aggregated by the server: one object of pgvector for each region takes longer than the transfer.
         boxes = "float4send(x1) || float4send(y1) || float4send(x2) || float4send(y2)"
         rows = self.execute(
             f"SELECT photo, string_agg({boxes}, '' ORDER BY place), "  # noqa: S608
             "string_agg(halfvec_send(vector), '' ORDER BY place) "
             f"FROM regions WHERE photo IN {sql_list(numbers)} GROUP BY photo"
         )
-        return {
-            number: (_boxes_from_wire(boxes), _halves_from_wire(vectors, dimension)) for number, boxes, vectors in rows
-        }
+        found: StoredRegions = {}
+        for number, sides, vectors in rows:
+            numbers_of_all = np.frombuffer(vectors, dtype=">f2").reshape(-1, _HEADER + dimension)[:, _HEADER:]
+            found[number] = (
+                np.frombuffer(sides, dtype=">f4").reshape(-1, 4).astype(np.float32),
+                numbers_of_all.astype(np.float16),
+            )
+        return found
 
 
-def connect(address: DatabaseAddress) -> PostgresConnection:
-    """Connect in autocommit mode."""
-    with explain_errors(address):
-        raw = psycopg.connect(address.conninfo, autocommit=True)
-        try:
-            raw.execute("SET jit = off")  # compiling takes longer than these queries
-            has_pgvector = _set_up(raw, address, raw.execute(_EXTENSION_QUERY).fetchone())
-        except BaseException:
-            raw.close()
-            raise
-    return PostgresConnection(raw, has_pgvector)
+@contextmanager
+def connected(address: DatabaseAddress) -> Iterator[PostgresConnection]:
+    """Connect in autocommit mode, for a block."""
+    with explain_errors(address), psycopg.connect(address.conninfo, autocommit=True) as raw:
+        _set_up(address, raw)
+        yield PostgresConnection(raw)
 
 
-def _set_up(raw: RawConnection, address: DatabaseAddress, extension: tuple[Any, ...] | None) -> bool:
+def _set_up(address: DatabaseAddress, raw: RawConnection) -> bool:
     """Set the search path and register the vector types; return whether the database has pgvector."""
-    if extension is None:
-        raw.execute("SELECT set_config('search_path', %s, false)", (address.schema,))
-        return False
-    schema, version, whole, half, half_array = extension
-    if tuple(int(part) for part in version.split(".")[:2]) < (0, 8):
-        raise DeixisError(f"{address.name}: has pgvector {version}, 0.8 is required; run ALTER EXTENSION vector UPDATE")
-    raw.execute("SELECT set_config('search_path', %s, false)", (f'{address.schema}, "{schema}"',))
-    dumpers: tuple[tuple[type, type[Dumper], dict[str, int]], ...] = (
-        (WholeVector, _VectorDumper, {"oid": whole}),
-        (HalfVector, _VectorDumper, {"oid": half}),
-        (HalfVectors, _ArrayDumper, {"oid": half_array, "element": half}),
-    )
-    for kind, dumper, oids in dumpers:
-        raw.adapters.register_dumper(kind, type(dumper.__name__, (dumper,), oids))
-    return True
+    extension = raw.execute(_EXTENSION_QUERY).fetchone()
+    path = address.schema
+    if extension is not None:
+        schema, version, *oids = extension
+        path = f'{path}, "{schema}"'
+        if tuple(int(part) for part in version.split(".")[:2]) < (0, 8):
+            needed = "0.8 is required; run ALTER EXTENSION vector UPDATE"
+            raise DeixisError(f"{address.name}: has pgvector {version}, {needed}")
+        register_vector_info(raw, TypeInfo("vector", *oids[:2]))
+        register_halfvec_info(raw, TypeInfo("halfvec", *oids[2:]))
+        half, half_array = oids[2:]
+        raw.adapters.register_dumper(HalfVectors, type("", (_ArrayDumper,), {"oid": half_array, "element": half}))
+    settings = {
+        "search_path": path,
+        "jit": "off",  # compiling takes longer than these queries
+        "hnsw.iterative_scan": "strict_order",  # graph searches return as many as requested
+    }
+    raw.execute("SELECT set_config(key, value, false) FROM json_each_text(%s) _", (json.dumps(settings),))
+    return extension is not None
 
 
 def _read_entries(connection: PostgresConnection, address: DatabaseAddress) -> dict[str, str]:
@@ -349,38 +325,56 @@ def _read_info(connection: PostgresConnection, address: DatabaseAddress) -> Inde
 
 
 class PostgresReader:
-    """The index at an address, open for reading; each thread has its own connection."""
+    """The index at an address, open for reading; each snapshot has a connection of a pool."""
 
     def __init__(self, path: str) -> None:
         self.address = parse_address(path)
-        self._idle: list[PostgresConnection] = []
-        self._lock = threading.Lock()
-        self._closed = False
+        with connected(self.address):
+            pass  # errors are raised at once; a pool would only wait
+        self._pool = ConnectionPool(
+            self.address.conninfo,
+            kwargs={"autocommit": True},
+            configure=partial(_set_up, self.address),  # type: ignore[arg-type] # its result is not needed
+            check=ConnectionPool.check_connection,
+            min_size=0,
+            max_size=_MAX_CONNECTIONS,
+            timeout=_POOL_TIMEOUT_S,
+            reconnect_timeout=0,
+            num_workers=1,
+            open=True,
+        )
         self._count, self._count_valid_until = 0, 0.0
 
     def version(self) -> None:
         """A commit is only noticed by reading the database."""
 
     def close(self) -> None:
-        self._closed = True
-        self._close_idle()
+        self._pool.close()
 
     @contextmanager
     def snapshot(self) -> Iterator[PostgresSnapshot]:
         """Give the current state, as one read-only transaction."""
         with explain_errors(self.address):
-            connection, entries = self._begin()
+            raw = self._take()
             try:
-                yield PostgresSnapshot(self, connection, entries)
-                connection.execute("COMMIT")
-            except BaseException:
-                connection.raw.close()
-                raise
-        with self._lock:
-            if not self._closed and len(self._idle) < _IDLE_CONNECTIONS:
-                self._idle.append(connection)
-                return
-        connection.raw.close()
+                with raw:
+                    connection = PostgresConnection(raw)
+                    with connection.pipeline():
+                        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                        entries = _read_entries(connection, self.address)
+                    yield PostgresSnapshot(self, connection, entries)
+            finally:
+                self._pool.putconn(raw)
+
+    def _take(self) -> RawConnection:
+        try:
+            return self._pool.getconn()
+        except PoolClosed:
+            raise DeixisError(f"{self.address.name}: was closed; open it again") from None
+        except PoolTimeout:
+            with connected(self.address):  # raises the reason, which the pool does not tell
+                self._pool.check()
+            return self._pool.getconn()
 
     def count(self, connection: PostgresConnection) -> int:
         """Return the number of photos; of very many, the number a moment ago."""
@@ -389,38 +383,6 @@ class PostgresReader:
             if self._count >= _LARGE_COUNT:
                 self._count_valid_until = time.monotonic() + _COUNT_VALID_S
         return self._count
-
-    def _begin(self) -> tuple[PostgresConnection, dict[str, str]]:
-        """Begin a transaction; a connection that has died, as after a restart of the server, is replaced."""
-        while True:
-            with self._lock:
-                if self._closed:
-                    raise DeixisError(f"{self.address.name}: was closed; open it again")
-                idle = self._idle.pop() if self._idle else None
-            connection = idle or self._connect()
-            try:
-                with connection.pipeline():
-                    connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                    return connection, _read_entries(connection, self.address)
-            except psycopg.OperationalError:
-                connection.raw.close()
-                self._close_idle()
-                if idle is None:
-                    raise
-            except BaseException:
-                connection.raw.close()
-                raise
-
-    def _connect(self) -> PostgresConnection:
-        connection = connect(self.address)
-        connection.execute("SET hnsw.iterative_scan = strict_order")  # graph searches return as many as requested
-        return connection
-
-    def _close_idle(self) -> None:
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.raw.close()
 
 
 class PostgresSnapshot(IndexSnapshot):
@@ -439,14 +401,14 @@ class PostgresSnapshot(IndexSnapshot):
         row = self._connection.execute(f"SELECT count(*) FROM photos p WHERE {condition}", values).fetchone()  # noqa: S608
         return int(row[0]) if row else 0
 
-    def folders_and_months(self) -> tuple[dict[Path, int], dict[str, int]]:
-        return records.count_by_folder(self._connection), records.count_by_month(self._connection)
+    def reading(self) -> AbstractContextManager[PostgresConnection]:
+        return nullcontext(self._connection)
 
     def numbers(self, photo_filter: PhotoFilter | None = None) -> NDArray[np.int64]:
         return records.filtered_numbers(self._connection, photo_filter or PhotoFilter())
 
     def ranking(self, query: Floats, photo_filter: PhotoFilter | None) -> Ranking:
-        vector = WholeVector(query)
+        vector = Vector(query)
 
         def ranked(count: int) -> list[RankedPhoto]:
             rows = self._nearest("vectors", "whole", vector, photo_filter, count)
@@ -459,25 +421,13 @@ class PostgresSnapshot(IndexSnapshot):
         # Only the order counts here, so the query is scaled into the range of half precision.
         vector = HalfVector(query / max(float(np.linalg.norm(query)), 1e-12))
         rows = self._nearest("regions", "vector", vector, photo_filter, shortlist, ", x1, y1, x2, y2, vector")
-        return rescore_regions(
-            [
-                (number, np.array(box, dtype=np.float32), _halves_from_wire(wire, len(query))[0])
-                for _, number, *box, wire in rows
-            ],
-            query,
-        )
+        regions = [(number, np.array(box, dtype=np.float32), found.to_numpy()) for _, number, *box, found in rows]
+        return rescore_regions(regions, query)
 
     def newest(self, count: int, begin: int = 0) -> list[IndexedPhoto]:
         rows = self._connection.execute("SELECT id FROM photos ORDER BY id DESC LIMIT ? OFFSET ?", (count, begin))
         photos = self.photos([number for (number,) in rows])
         return [photos[number] for number in sorted(photos, reverse=True)]
-
-    def photos(self, numbers: Iterable[int]) -> dict[int, IndexedPhoto]:
-        wanted = list(numbers)
-        return records.photos_by_id(self._connection, wanted) if wanted else {}
-
-    def photo_at(self, path: Path) -> IndexedPhoto | None:
-        return records.photo_at(self._connection, path)
 
     def vectors_of(self, numbers: NDArray[np.int64]) -> Floats:
         found = self._connection.whole_vectors(numbers.tolist())
@@ -487,18 +437,11 @@ class PostgresSnapshot(IndexSnapshot):
                 vectors[row] = found[number]
         return vectors
 
-    def regions_of_all(self, numbers: Iterable[int]) -> StoredRegions:
-        wanted = list(numbers)
-        return self._connection.regions_of(wanted, self.info.region_dimension) if wanted else {}
-
-    def thumbnail(self, number: int) -> bytes | None:
-        return records.thumbnail(self._connection, number)
-
     def _nearest(
         self,
         table: str,
         column: str,
-        vector: WholeVector | HalfVector,
+        vector: Vector | HalfVector,
         photo_filter: PhotoFilter | None,
         count: int,
         columns: str = "",
@@ -523,8 +466,7 @@ class PostgresSnapshot(IndexSnapshot):
 def read_database_entries(path: str) -> dict[str, str]:
     """Read all that an index stores about itself."""
     address = parse_address(path)
-    connection = connect(address)
-    with closing(connection.raw), explain_errors(address):
+    with connected(address) as connection:
         return _read_entries(connection, address)
 
 
@@ -532,28 +474,26 @@ def read_database_entries(path: str) -> dict[str, str]:
 def open_for_copying(path: str) -> Iterator[tuple[PostgresConnection, IndexInfo, DatabaseAddress]]:
     """Connect to an existing index to read all of it."""
     address = parse_address(path)
-    connection = connect(address)
-    with closing(connection.raw):
-        with explain_errors(address):
-            info = _read_info(connection, address)
-        yield connection, info, address
+    with connected(address) as connection:
+        yield connection, _read_info(connection, address), address
 
 
 @contextmanager
 def open_postgres_writer(path: str, model: ModelInfo, rebuild: bool = False) -> Iterator[PostgresWriter]:
     """Open an index for the vectors of a model, creating it if there is none."""
     address = parse_address(path)
-    with explain_errors(address):
-        connection, info = _open_tables(address, model, rebuild)
-        with closing(connection.raw), closing(connect(address).raw) as second:
-            yield PostgresWriter(address, info, WritingConnection(connection.raw, PostgresConnection(second, True)))
+    with connected(address) as connection:
+        _add_pgvector(connection, address)
+        info = _open_tables(connection, address, model, rebuild)
+        with connected(address) as second:
+            yield PostgresWriter(address, info, WritingConnection(connection.raw, second))
 
 
 class WritingConnection(PostgresConnection):
     """A connection with long transactions, and a second one for what other processes must see at once."""
 
     def __init__(self, raw: RawConnection, second: PostgresConnection) -> None:
-        super().__init__(raw, True)
+        super().__init__(raw)
         self.second = second
         self._folders: dict[bytes, int] = {}
 
@@ -614,31 +554,28 @@ class PostgresWriter:
         return int.from_bytes(digest, "big", signed=True)
 
 
-def _open_tables(address: DatabaseAddress, model: ModelInfo, rebuild: bool) -> tuple[PostgresConnection, IndexInfo]:
-    """Connect to the tables of an index, creating or replacing them in one transaction."""
-    connection = _connect_with_pgvector(address)
-    try:
-        with connection.raw.transaction():
-            # Of two processes that create the same index, the second waits and finds it complete.
-            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", (address.schema,))
-            rows = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = ?", (address.schema,))
-            existing = {name for (name,) in rows}
-            if existing and rebuild:
-                _drop_tables(connection, address, existing)
-            if not existing or rebuild:
-                _create_tables(connection, address, model)
-            info = _read_info(connection, address)
-            info.check_model(model.fingerprint, address.name)
-    except BaseException:
-        connection.raw.close()
-        raise
-    return connection, info
+def _open_tables(
+    connection: PostgresConnection, address: DatabaseAddress, model: ModelInfo, rebuild: bool
+) -> IndexInfo:
+    """Create or replace the tables of an index in one transaction, and return its description."""
+    with connection.raw.transaction():
+        # Of two processes that create the same index, the second waits and finds it complete.
+        connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", (address.schema,))
+        rows = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = ?", (address.schema,))
+        existing = {name for (name,) in rows}
+        if existing and rebuild:
+            _drop_tables(connection, address, existing)
+        if not existing or rebuild:
+            _create_tables(connection, address, model)
+        info = _read_info(connection, address)
+        info.check_model(model.fingerprint, address.name)
+        return info
 
 
-def _connect_with_pgvector(address: DatabaseAddress) -> PostgresConnection:
-    connection = connect(address)
-    if connection.has_pgvector:
-        return connection
+def _add_pgvector(connection: PostgresConnection, address: DatabaseAddress) -> None:
+    """Create the extension in a database that does not have it."""
+    if _set_up(address, connection.raw):
+        return
     try:
         connection.execute("SET search_path TO DEFAULT")
         connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
@@ -646,9 +583,7 @@ def _connect_with_pgvector(address: DatabaseAddress) -> PostgresConnection:
         pass  # another process has just created it
     except (errors.FeatureNotSupported, errors.UndefinedFile, errors.InsufficientPrivilege):
         raise DeixisError(f"{address.name}: {_NO_PGVECTOR}") from None
-    finally:
-        connection.raw.close()
-    return connect(address)
+    _set_up(address, connection.raw)
 
 
 def _drop_tables(connection: PostgresConnection, address: DatabaseAddress, existing: set[str]) -> None:
@@ -683,19 +618,15 @@ def set_approximate(path: str, approximate: bool, *, regions: bool = True) -> No
     of the time and space.
     """
     address = parse_address(path)
-    connection = connect(address)
-    try:
-        with explain_errors(address), connection.raw.transaction():
-            info = _read_info(connection, address)
-            if approximate and max(info.dimension, info.region_dimension) > _MAX_GRAPH_DIMENSION:
-                raise DeixisError(
-                    f"{address.name}: its vectors have more than {_MAX_GRAPH_DIMENSION:,} numbers, too many for a graph"
-                )
-            for graph, definition in _GRAPHS.items():
-                if not approximate:
-                    connection.execute(f"DROP INDEX IF EXISTS {graph}")
-                elif regions or graph != _REGION_GRAPH:
-                    connection.execute(f"CREATE INDEX IF NOT EXISTS {graph} ON {definition}")
-            write_entry(connection, _SEARCH_KEY, _APPROXIMATE if approximate else _EXACT)
-    finally:
-        connection.raw.close()
+    with connected(address) as connection, connection.raw.transaction():
+        info = _read_info(connection, address)
+        if approximate and max(info.dimension, info.region_dimension) > _MAX_GRAPH_DIMENSION:
+            raise DeixisError(
+                f"{address.name}: its vectors have more than {_MAX_GRAPH_DIMENSION:,} numbers, too many for a graph"
+            )
+        for graph, definition in _GRAPHS.items():
+            if not approximate:
+                connection.execute(f"DROP INDEX IF EXISTS {graph}")
+            elif regions or graph != _REGION_GRAPH:
+                connection.execute(f"CREATE INDEX IF NOT EXISTS {graph} ON {definition}")
+        write_entry(connection, _SEARCH_KEY, _APPROXIMATE if approximate else _EXACT)

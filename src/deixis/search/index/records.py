@@ -293,10 +293,6 @@ def skipped_below(connection: Connection, root: Path) -> list[Path]:
     return found
 
 
-def thumbnail(connection: Connection, number: int) -> bytes | None:
-    return connection.thumbnail_of(number)
-
-
 def _add_row(
     connection: Connection, file: FileState, sha256: bytes, size: tuple[int, int], exif: ExifInfo, regions: int
 ) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
-from deixis.search.index.base import IndexInfo, IndexPath, RegionVectors, StoredRegions
+from deixis.search.index import records
+from deixis.search.index.base import Connection, IndexInfo, IndexPath, RegionVectors, StoredRegions, read_entry
 from deixis.search.index.dates import EXIF
 from deixis.search.index.photo_files import ExifInfo
 from deixis.search.index.records import IndexedPhoto, PhotoFilter
@@ -179,28 +181,48 @@ class IndexSnapshot(ABC):
         """Return `count` photos by descending number, after the first `begin`."""
 
     @abstractmethod
-    def photos(self, numbers: Iterable[int]) -> dict[int, IndexedPhoto]:
-        """Return photos by number, without those that were removed."""
-
-    @abstractmethod
-    def photo_at(self, path: Path) -> IndexedPhoto | None:
-        """Return the photo at an absolute path."""
+    def reading(self) -> AbstractContextManager[Connection]:
+        """Give the connection for a block; long computations happen outside."""
 
     @abstractmethod
     def vectors_of(self, numbers: NDArray[np.int64]) -> Floats:
         """Return the vectors of whole photos, (n, dimension); zeros for photos that were removed."""
 
-    @abstractmethod
+    def photos(self, numbers: Iterable[int]) -> dict[int, IndexedPhoto]:
+        """Return photos by number, without those that were removed."""
+        wanted = list(numbers)
+        if not wanted:
+            return {}
+        with self.reading() as connection:
+            return records.photos_by_id(connection, wanted)
+
+    def photo_at(self, path: Path) -> IndexedPhoto | None:
+        """Return the photo at an absolute path."""
+        with self.reading() as connection:
+            return records.photo_at(connection, path)
+
     def regions_of_all(self, numbers: Iterable[int]) -> StoredRegions:
         """Return the boxes and vectors of the regions of photos, without entries for photos that have none."""
+        wanted = list(numbers)
+        if not wanted:
+            return {}
+        with self.reading() as connection:
+            return connection.regions_of(wanted, self.info.region_dimension)
 
-    @abstractmethod
     def thumbnail(self, number: int) -> bytes | None:
         """Return a small JPEG of a photo, if one was stored."""
+        with self.reading() as connection:
+            return connection.thumbnail_of(number)
 
-    @abstractmethod
+    def entry(self, key: str) -> str | None:
+        """Return an entry of the description of the index."""
+        with self.reading() as connection:
+            return read_entry(connection, key)
+
     def folders_and_months(self) -> tuple[dict[Path, int], dict[str, int]]:
         """Return the numbers of photos by folder, and by month."""
+        with self.reading() as connection:
+            return records.count_by_folder(connection), records.count_by_month(connection)
 
     def photo(self, number: int) -> IndexedPhoto:
         photos = self.photos([number])
