@@ -33,6 +33,20 @@ def to_unit_length(rows: Floats) -> Floats:
     return rows
 
 
+def best_matching(gain: NDArray[Any]) -> tuple[IntArray, IntArray]:
+    """Return rows and columns of the one-to-one matching with the largest total gain.
+
+    Examples
+    --------
+    >>> [each.tolist() for each in best_matching(np.array([[1, 2], [0, 3]]))]
+    [[0, 1], [0, 1]]
+    """
+    from scipy.optimize import linear_sum_assignment  # slow import
+
+    rows, columns = linear_sum_assignment(gain, maximize=True)
+    return rows, columns
+
+
 def expand_runs(first: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.int64]:
     """Concatenate the ranges ``first … first + count - 1``."""
     ends = np.cumsum(count)

@@ -11,15 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from deixis.arrays import best_matching
 from deixis.evaluation.intervals import (
     Comparison,
     Interval,
     PlainResult,
     Statistic,
-    bootstrap_all,
     compare_all,
-    ratio_of,
-    values_of,
+    mean_over,
+    number_units,
+    with_intervals,
 )
 from deixis.evaluation.items import Item
 from deixis.evaluation.predictions import Extra, Missing, NegativePrediction, Prediction, match_predictions
@@ -79,11 +80,8 @@ def box_set_scores(
     """
     statistics, photos = _statistics(predictions, items, missing, extra)
     counts = [_score_name(item) for item in items]
-    return BoxSetScores(
-        set_n={name: counts.count(name) for name in COUNTS},
-        interval=bootstrap_all(statistics, photos, rounds=rounds, seed=seed),
-        **values_of(statistics, photos),
-    )
+    set_n = {name: counts.count(name) for name in COUNTS}
+    return BoxSetScores(set_n=set_n, **with_intervals(statistics, photos, rounds=rounds, seed=seed))
 
 
 def compare_box_sets(
@@ -106,16 +104,11 @@ def _statistics(
 ) -> tuple[dict[str, Statistic], int]:
     """The scores as statistics over photos, and the number of photos."""
     matched = match_predictions(predictions, items, missing=missing, extra=extra).by_item
-    numbers = {photo: number for number, photo in enumerate(dict.fromkeys(item.photo for item in items))}
-    photo = np.array([numbers[item.photo] for item in items])
+    photo, photos = number_units(item.photo for item in items)
     f1 = np.array([set_f1(_selected(each), item.boxes) for each, item in zip(matched, items, strict=True)])
     names = np.array([_score_name(item) for item in items])
-    groups = {"set_f1": np.ones(len(items)), **{name: names == name for name in COUNTS if (names == name).any()}}
-    found = {
-        name: ratio_of(np.bincount(photo, 100 * f1 * weights), np.bincount(photo, weights))
-        for name, weights in groups.items()
-    }
-    return found, len(numbers)
+    groups = {"set_f1": names != "", **{name: names == name for name in COUNTS if (names == name).any()}}
+    return {name: mean_over(100 * f1[group], photo[group], photos) for name, group in groups.items()}, photos
 
 
 def _score_name(item: Item) -> str:
@@ -143,20 +136,4 @@ def set_f1(boxes: npt.ArrayLike, gold: npt.ArrayLike, min_iou: float = 0.5) -> f
     """
     near = iou(boxes, gold) >= min_iou
     total = sum(near.shape)
-    return 2 * _largest_matching([np.flatnonzero(row).tolist() for row in near]) / total if total else 1.0
-
-
-def _largest_matching(near: Sequence[Sequence[int]]) -> int:
-    """Number of pairs of the largest one-to-one assignment of rows to the columns near them."""
-    row_of: dict[int, int] = {}
-
-    def assign(row: int, tried: set[int]) -> bool:
-        for column in near[row]:
-            if column not in tried:
-                tried.add(column)
-                if column not in row_of or assign(row_of[column], tried):
-                    row_of[column] = row
-                    return True
-        return False
-
-    return sum(assign(row, set()) for row in range(len(near)))
+    return float(2 * near[best_matching(near)].sum() / total) if total else 1.0

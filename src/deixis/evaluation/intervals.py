@@ -7,7 +7,7 @@ observations. A bootstrap sample is a row of counts: how often each unit was dra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -87,6 +87,24 @@ def ratio_of(numerators: npt.ArrayLike, denominators: npt.ArrayLike) -> Statisti
     return statistic
 
 
+def mean_over(values: npt.ArrayLike, unit: IntArray, n: int) -> Statistic:
+    """Return the mean of one value per query, as a statistic; `unit` is the unit of each query, of `n`."""
+    return ratio_of(np.bincount(unit, values, n), np.bincount(unit, minlength=n))
+
+
+def number_units(names: Iterable[Hashable]) -> tuple[IntArray, int]:
+    """Number units by their names, in the order of first occurrence; return the number of each, and how many differ.
+
+    Examples
+    --------
+    >>> number_units(["b.jpg", "a.jpg", "b.jpg"])
+    (array([0, 1, 0]), 2)
+    """
+    numbers: dict[Hashable, int] = {}
+    found = np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)
+    return found, len(numbers)
+
+
 def perplexity_of(bits: npt.ArrayLike, words: npt.ArrayLike) -> Statistic:
     """Return a statistic: the perplexity (base 2) of words, given the bits and the number of words of each unit."""
     mean_bits = ratio_of(bits, words)
@@ -97,6 +115,11 @@ def values_of(statistics: Mapping[Key, Statistic], n: int) -> dict[Key, float]:
     """Return the value of each statistic on the data itself."""
     once = np.ones((1, n))
     return {name: float(statistic(once)[0]) for name, statistic in statistics.items()}
+
+
+def with_intervals(statistics: Mapping[str, Statistic], n: int, *, rounds: int, seed: int) -> dict[str, Any]:
+    """Return the score of each statistic by name, and their 95 % intervals as `interval`: attributes of a result."""
+    return {**values_of(statistics, n), "interval": bootstrap_all(statistics, n, rounds=rounds, seed=seed)}
 
 
 def in_batches(of_samples: Callable[[AnyArray], FloatArray], counts: AnyArray) -> FloatArray:

@@ -19,10 +19,9 @@ from deixis.evaluation.intervals import (
     Interval,
     PlainResult,
     Statistic,
-    bootstrap_all,
     compare_all,
-    ratio_of,
-    values_of,
+    mean_over,
+    with_intervals,
 )
 from deixis.evaluation.predictions import NegativePrediction, Prediction
 from deixis.language.sentence import parents
@@ -79,8 +78,7 @@ def nesting_scores(
     (2, 75.0, 50.0)
     """
     statistics, pairs, photos = _statistics(list(predictions))
-    interval = bootstrap_all(statistics, photos, rounds=rounds, seed=seed)
-    return NestingScores(PROTOCOL, pairs, photos, interval, **values_of(statistics, photos))
+    return NestingScores(PROTOCOL, pairs, photos, **with_intervals(statistics, photos, rounds=rounds, seed=seed))
 
 
 def compare_nesting(
@@ -117,10 +115,8 @@ def _statistics(
     found: dict[str, Statistic] = {}
     for prefix, chosen in (("", nested), ("other_", ~nested)):
         if chosen.any():
-            counts = np.bincount(photo[chosen], minlength=len(number))
             for name, values in (("contained", shares), ("covered", shares >= COVERED)):
-                sums = np.bincount(photo[chosen], 100.0 * values[chosen], len(number))
-                found[prefix + name] = ratio_of(sums, counts)
+                found[prefix + name] = mean_over(100.0 * values[chosen], photo[chosen], len(number))
     return found, int(nested.sum()), len(number)
 
 

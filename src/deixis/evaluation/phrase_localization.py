@@ -26,11 +26,11 @@ from deixis.evaluation.intervals import (
     Interval,
     PlainResult,
     Statistic,
-    bootstrap_all,
     bootstrap_groups,
     compare_all,
-    ratio_of,
-    values_of,
+    mean_over,
+    number_units,
+    with_intervals,
 )
 from deixis.evaluation.items import Item, Protocol, check_protocol, distinct_phrase, indices_by_phrase, types_in_order
 from deixis.evaluation.predictions import Extra, Matched, Missing, NegativePrediction, Prediction, match_predictions
@@ -87,9 +87,7 @@ class RankedPredictions:
     @cached_property
     def photo_of_ranking(self) -> IntArray:
         """(rankings,) photo index of each ranking, in the order of the items."""
-        photos = [item.photo for item in self.items] + [negative.photo for negative in self.matched.negatives]
-        number = {photo: index for index, photo in enumerate(dict.fromkeys(photos))}
-        return np.array([number[photo] for photo in photos], dtype=np.intp)
+        return number_units([each.photo for each in self.items] + [each.photo for each in self.matched.negatives])[0]
 
     @property
     def photo_of_item(self) -> IntArray:
@@ -169,9 +167,7 @@ class RankedPredictions:
 
     def recall(self, correct: BoolArray, mentions: IntArray | slice = slice(None)) -> Statistic:
         """The percentage of mentions that are correct; `correct` has a flag for each item."""
-        photo = self.photo_of_item[mentions]
-        found = np.bincount(photo, correct[mentions], self.photos)
-        return ratio_of(100 * found, np.bincount(photo, minlength=self.photos))
+        return mean_over(100 * correct[mentions], self.photo_of_item[mentions], self.photos)
 
     def precisions(self, name: str, groups: Iterable[MentionGroup], rule: ApRule) -> dict[str, Statistic]:
         """The mean average precision of groups, before NMS (`name`) and after it."""
@@ -336,7 +332,6 @@ def localization(
     statistics = score_statistics(boxes, ap_rule)
     if blind is not None:
         statistics |= _blind_statistics(blind, items, protocol)
-    scores = values_of(statistics, boxes.photos)
     return LocalizationResult(
         protocol=protocol,
         ties=TIES,
@@ -349,8 +344,7 @@ def localization(
         by_type=group_scores(boxes, boxes.types, ap_rule, rounds=rounds, seed=seed),
         by_phrase=group_scores(boxes, boxes.common_phrases(phrases), ap_rule, rounds=rounds, seed=seed),
         proposals={"mean": float(boxes.box_counts.mean()), "max": int(boxes.box_counts.max())},
-        interval=bootstrap_all(statistics, boxes.photos, rounds=rounds, seed=seed),
-        **scores,
+        **with_intervals(statistics, boxes.photos, rounds=rounds, seed=seed),
     )
 
 

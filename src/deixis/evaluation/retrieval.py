@@ -33,7 +33,7 @@ from deixis.evaluation.intervals import (
     Statistic,
     bootstrap_all,
     compare_all,
-    ratio_of,
+    mean_over,
     to_json,
     values_of,
 )
@@ -196,7 +196,7 @@ def match_curve(ranking: Ranking, percentages: Sequence[float] = tuple(range(1, 
 
     def matches(limit: float) -> Statistic:
         found = np.bincount(queries[reached <= limit], minlength=count)
-        return _mean_over_queries(ranking, found.astype(np.float64))
+        return mean_over(found, ranking.units, ranking.photos)
 
     return _curve(ranking, percentages, matches)
 
@@ -284,18 +284,13 @@ def _statistics(ranking: Ranking, ks: Sequence[int]) -> dict[str, Statistic]:
     """The scores of one direction as statistics over photos."""
     found = {f"r{k}": percentage(ranking, ranking.ranks <= k) for k in ks}
     found["medr"] = _median_of(ranking.ranks, ranking.units)
-    found["meanr"] = _mean_over_queries(ranking, ranking.ranks)
+    found["meanr"] = mean_over(ranking.ranks, ranking.units, ranking.photos)
     return found
 
 
 def percentage(ranking: Ranking, found: BoolArray) -> Statistic:
     """Return the percentage of queries for which a flag is set, as a statistic over photos."""
-    return _mean_over_queries(ranking, np.where(found, 100.0, 0.0))
-
-
-def _mean_over_queries(ranking: Ranking, values: FloatArray) -> Statistic:
-    sums = np.bincount(ranking.units, values, ranking.photos)
-    return ratio_of(sums, np.bincount(ranking.units, minlength=ranking.photos))
+    return mean_over(np.where(found, 100.0, 0.0), ranking.units, ranking.photos)
 
 
 def _median_of(ranks: FloatArray, units: IntArray) -> Statistic:

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from deixis.arrays import FloatArray
+from deixis.arrays import FloatArray, IntArray
 from deixis.data.dataset import Dataset
 from deixis.data.formats.content import read_text
 from deixis.data.formats.table import PHOTO_COLUMNS, SENTENCE_COLUMNS
 from deixis.data.images import find_photos
 from deixis.data.names import NameIndex, error_at_line, photo_stem
 from deixis.errors import DatasetError, DeixisError
-from deixis.evaluation.intervals import Counts, Statistic, bootstrap_all, ratio_of, to_json, values_of
+from deixis.evaluation.intervals import Counts, Statistic, bootstrap_all, mean_over, number_units, to_json, values_of
 from deixis.models.photo_score import score_captions
 from deixis.storage.atomic import new_file
 from deixis.storage.files import escape_formula
@@ -207,11 +207,10 @@ def score_pairs(
     kept = [
         CaptionPair(pair.photo, pair.caption, tuple(own), pair.rating) for pair, own in zip(pairs, given, strict=True)
     ]
-    units = {path: number for number, path in enumerate(dict.fromkeys(photos))}
-    unit = np.array([units[path] for path in photos])
+    unit, units = number_units(photos)
     statistics = _statistics(kept, unit, {"photo_score": by_photo, "ref_photo_score": with_references})
-    intervals = to_json(bootstrap_all(statistics, len(units)))
-    return ScoredPairs(kept, by_photo, with_references, values_of(statistics, len(units)), intervals, len(units))
+    intervals = to_json(bootstrap_all(statistics, units))
+    return ScoredPairs(kept, by_photo, with_references, values_of(statistics, units), intervals, units)
 
 
 def _other_captions(pair: CaptionPair) -> list[str]:
@@ -246,9 +245,7 @@ def _photo_paths(pairs: Sequence[CaptionPair], folder: Path | None) -> list[Path
     return [found[pair.photo] for pair in pairs]
 
 
-def _statistics(
-    pairs: Sequence[CaptionPair], unit: FloatArray, scores: Mapping[str, FloatArray]
-) -> dict[str, Statistic]:
+def _statistics(pairs: Sequence[CaptionPair], unit: IntArray, scores: Mapping[str, FloatArray]) -> dict[str, Statistic]:
     """Mean and rank correlation of the scores that pairs have, as statistics over photos."""
     ratings = np.array([np.nan if pair.rating is None else pair.rating for pair in pairs])
     n = int(unit.max()) + 1
@@ -257,8 +254,7 @@ def _statistics(
         there = np.isfinite(values)
         if not there.any():
             continue
-        sums = np.bincount(unit[there], 100 * values[there], n)
-        found[name] = ratio_of(sums, np.bincount(unit[there], minlength=n))
+        found[name] = mean_over(100 * values[there], unit[there], n)
         rated = there & np.isfinite(ratings)
         if len(set(ratings[rated])) > 1:
             found[f"{name}_tau_c"] = _tau_c(values[rated], ratings[rated], unit[rated])

@@ -12,7 +12,7 @@ import numpy as np
 
 from deixis.arrays import AnyArray, BoolArray, FloatArray, Floats, IntArray, logistic
 from deixis.evaluation.calibration import Score, bootstrap_scores, calibration_error, calibration_error_of
-from deixis.evaluation.intervals import Statistic, ratio_of
+from deixis.evaluation.intervals import Statistic, mean_over
 from deixis.models.calibrator import Inside, LogisticCalibrator, conditional_logit, random_halves
 from deixis.search.calibration import FEATURES, MONOTONE, Calibration, QueryBank, Threshold, WordPrior, features
 from deixis.search.trial import ABSENT, CAPTION, KINDS, PHRASE, Trial, TrialQuery
@@ -408,5 +408,4 @@ def summarize(result: TrialResult) -> dict[str, Score]:
 
 def _share(photos: AnyArray, chosen: BoolArray, correct: BoolArray, units: int) -> tuple[Statistic, int]:
     """The fraction of the chosen items that are correct, if photos are drawn, and the number of chosen items."""
-    right = np.bincount(photos[chosen], correct[chosen], units)
-    return ratio_of(right, np.bincount(photos[chosen], minlength=units)), int(chosen.sum())
+    return mean_over(correct[chosen], photos[chosen], units), int(chosen.sum())

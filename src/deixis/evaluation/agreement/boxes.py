@@ -24,16 +24,16 @@ import numpy as np
 import numpy.typing as npt
 
 from deixis import geometry
-from deixis.arrays import FloatArray, IntArray
+from deixis.arrays import FloatArray, IntArray, best_matching
 from deixis.errors import DeixisError
 from deixis.evaluation.intervals import (
     Counts,
     Interval,
     PlainResult,
     Statistic,
-    bootstrap_all,
-    ratio_of,
-    values_of,
+    mean_over,
+    number_units,
+    with_intervals,
 )
 from deixis.geometry import Boxes
 
@@ -184,18 +184,16 @@ def box_agreement(
     expected = np.sort([_compare(a.relative_boxes(), b.relative_boxes())[0] for a, b in chance])
     if expected[-1] == 0:
         raise DeixisError("all items have the same boxes, so that agreement equals chance")
-    photos = {photo: number for number, photo in enumerate(dict.fromkeys(a.photo for a, _ in pairs))}
-    photo = np.array([photos[a.photo] for a, _ in pairs])
+    photo, photos = number_units(a.photo for a, _ in pairs)
     statistics = _statistics(observed[:, 0], observed[:, 1], expected, photo)
     return BoxAgreement(
         pairs=len(pairs),
         items=sum(len(annotations) > 1 for annotations in items.values()),
-        photos=len(photos),
+        photos=photos,
         alone=sum(len(annotations) == 1 for annotations in items.values()),
         expected_pairs=len(expected),
-        interval=bootstrap_all(statistics, len(photos), rounds=rounds, seed=seed),
         protocol=PROTOCOL,
-        **values_of(statistics, len(photos)),
+        **with_intervals(statistics, photos, rounds=rounds, seed=seed),
     )
 
 
@@ -230,14 +228,6 @@ def _different_items(
     return found[:limit]
 
 
-def best_matching(gain: FloatArray) -> tuple[IntArray, IntArray]:
-    """Return rows and columns of the one-to-one matching with the largest total gain."""
-    from scipy.optimize import linear_sum_assignment  # slow import
-
-    rows, columns = linear_sum_assignment(gain, maximize=True)
-    return rows, columns
-
-
 def _compare(a: Boxes, b: Boxes) -> tuple[float, float]:
     """The distance of two sets of boxes, and the mean IoU of matched boxes."""
     larger = max(len(a), len(b))
@@ -257,17 +247,13 @@ def _statistics(
 ) -> dict[str, Statistic]:
     """The four scores as statistics over photos; `expected` is sorted."""
     as_small_by_chance = np.searchsorted(expected, distances, side="right") / len(expected)
-    pairs = np.bincount(photo)
-
-    def mean(values: npt.ArrayLike) -> Statistic:
-        return ratio_of(np.bincount(photo, values), pairs)
-
-    distance = mean(distances)
+    n = int(photo.max()) + 1
+    distance = mean_over(distances, photo, n)
     return {
-        "sigma": mean(as_small_by_chance < SIGNIFICANT),
+        "sigma": mean_over(as_small_by_chance < SIGNIFICANT, photo, n),
         "ks": _ks(distances, as_small_by_chance, photo),
         "alpha": lambda counts: 1 - distance(counts) / expected.mean(),
-        "mean_iou": mean(overlaps),
+        "mean_iou": mean_over(overlaps, photo, n),
     }
 
 

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deixis.arrays import FloatArray
+from deixis.arrays import FloatArray, best_matching
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
-from deixis.evaluation.agreement.boxes import best_matching
 from deixis.evaluation.intervals import Counts, Interval, PlainResult, Statistic, bootstrap_all
 
 Chains = Iterable[Iterable[Hashable]]

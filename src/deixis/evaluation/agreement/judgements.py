@@ -18,7 +18,7 @@ import numpy as np
 
 from deixis.arrays import FloatArray
 from deixis.errors import DeixisError
-from deixis.evaluation.intervals import Counts, Interval, PlainResult, bootstrap
+from deixis.evaluation.intervals import Counts, Interval, PlainResult, bootstrap, number_units
 
 Coefficient = Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
 
@@ -235,9 +235,9 @@ class _Table:
         """Sum the columns by photo, and compute the coefficient of the data and of every bootstrap sample."""
         if not rows:
             raise DeixisError("agreement needs an item that two annotators answered")
-        photos = {photo: number for number, photo in enumerate(dict.fromkeys(item.photo for item in rows))}
-        sums = np.zeros((len(photos), columns.shape[1]))
-        np.add.at(sums, [photos[item.photo] for item in rows], columns)
+        photo, photos = number_units(item.photo for item in rows)
+        sums = np.zeros((photos, columns.shape[1]))
+        np.add.at(sums, photo, columns)
         value, observed, expected = (float(found[0]) for found in coefficient(sums.sum(axis=0, keepdims=True)))
 
         def statistic(counts: Counts) -> FloatArray:
@@ -251,10 +251,10 @@ class _Table:
             observed=observed,
             expected=expected,
             n=len(rows),
-            photos=len(photos),
+            photos=photos,
             answers=len(answers),
             absent=answers.count(absent) if absent is not None else 0,
             not_answered=self.not_answered,
             left_out=len(self.items) - len(rows),
-            interval={"coefficient": bootstrap(statistic, len(photos), rounds=rounds, seed=seed)},
+            interval={"coefficient": bootstrap(statistic, photos, rounds=rounds, seed=seed)},
         )

@@ -32,6 +32,7 @@ from deixis.evaluation.intervals import (
     bootstrap_all,
     compare_all,
     mean_of,
+    number_units,
     perplexity_of,
     ratio_of,
     to_json,
@@ -365,5 +366,4 @@ def _units(photos: Sequence[Hashable] | None, n_sentences: int) -> IntArray:
         return np.arange(n_sentences)
     if len(photos) != n_sentences:
         raise DatasetError(f"perplexity: {n_sentences} sentences but {len(photos)} photos")
-    numbers: dict[Hashable, int] = {}
-    return np.array([numbers.setdefault(photo, len(numbers)) for photo in photos], dtype=np.int64)
+    return number_units(photos)[0]
