@@ -60,7 +60,7 @@ from deixis.annotate.workflow import (
     apply_automatic,
     format_subject,
 )
-from deixis.language.quantity import may_name_several, stated_count
+from deixis.language.words import may_name_several, stated_count
 from deixis.tokens import tokenize
 
 

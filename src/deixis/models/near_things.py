@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from deixis.errors import DatasetError
-from deixis.language.quantity import singular
+from deixis.language.words import singular
 
 FILE = Path(__file__).with_suffix(".txt")
 

@@ -23,7 +23,7 @@ from deixis.annotate.material import Material
 from deixis.arrays import Floats, IntArray, logistic
 from deixis.data.records import ENTITY_TYPES
 from deixis.language.entity_types import COLOURS
-from deixis.language.quantity import singular
+from deixis.language.words import singular
 from deixis.storage.artifacts import Artifact, Storable
 from deixis.tokens import tokenize
 

@@ -16,9 +16,9 @@ from deixis.arrays import Floats, logistic
 from deixis.errors import DeixisError
 from deixis.geometry import iou_of_sides
 from deixis.language.features.base import Text
-from deixis.language.quantity import stated_count
 from deixis.language.vectors import WordVectors
 from deixis.language.vocabulary import Vocabulary
+from deixis.language.words import stated_count
 from deixis.models.base import Embedder, WordNetworkModel
 from deixis.models.box_sets import BoxSet, BoxSetSettings, RegionMembers
 from deixis.models.grounder.inputs import Span, cell_arrays, make_text_inputs, text_arrays
