@@ -34,11 +34,11 @@ from sqlalchemy import select
 
 from deixis.annotate.known_answers import add_known_photos
 from deixis.annotate.material import prepare_photo
-from deixis.annotate.people import accept_invitation, csrf_token, invite, start_session
+from deixis.annotate.people import accept_invitation, invite, start_session
 from deixis.annotate.project import Project, add_photos, make_project, open_project, read_secret
 from deixis.annotate.settings import Settings
 from deixis.annotate.store import events
-from deixis.annotate.web.app import cookie_name
+from deixis.annotate.web.context import cookie_name
 from deixis.annotate.web.photos import PhotoLibrary
 from deixis.annotate.workflow import Task
 from deixis.data.dataset import Dataset
@@ -107,10 +107,7 @@ class Person:
     @property
     def head(self) -> str:
         """HTTP headers of the worker's requests."""
-        return (
-            f"host: 127.0.0.1\r\ncookie: {self.cookie}={self.session}\r\n"
-            f"x-deixis-csrf: {csrf_token(self.session)}\r\ncontent-type: application/json\r\n"
-        )
+        return f"host: 127.0.0.1\r\ncookie: {self.cookie}={self.session}\r\ncontent-type: application/json\r\n"
 
 
 class ServerProcess:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.annotate.conftest import made_projects, new_project  # noqa: F401 - fixtures
-from tests.annotate.web.conftest import MakeBench, bench  # noqa: F401 - a fixture
+from tests.annotate.conftest import MakeBench, bench, made_projects, new_project  # noqa: F401 - fixtures
 from tests.tracing import Calls, trace_command, tracing
 
 PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"

@@ -18,8 +18,8 @@ from deixis.annotate.gallery import (
     GalleryFilter,
     PhotoStage,
     correct,
+    find_photos,
     list_people,
-    list_photos,
     read_photo,
     redo_correction,
     undo_correction,
@@ -38,7 +38,7 @@ from tests.annotate.fakes import BOX, answer, link_and_verify, people, photo, sn
 
 
 def names(project: object, **wanted: object) -> list[str]:
-    total, found = list_photos(project, GalleryFilter(**wanted))  # type: ignore[arg-type]
+    total, found = find_photos(project, GalleryFilter(**wanted))  # type: ignore[arg-type]
     assert total == len(found)
     return [each.photo for each in found]
 
@@ -90,7 +90,7 @@ def test_a_photo_says_who_drew_judged_and_changed_it(new_project: MakeProject) -
 
 def test_pages_follow_the_order_of_the_project(new_project: MakeProject) -> None:
     project, _ = new_project(photos=5)
-    total, found = list_photos(project, GalleryFilter(), offset=2, limit=2)
+    total, found = find_photos(project, GalleryFilter(), offset=2, limit=2)
     assert (total, [each.photo for each in found]) == (5, ["dog2", "dog3"])
 
 

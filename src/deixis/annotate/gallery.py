@@ -330,7 +330,7 @@ class GalleryPhoto:
     last_event: int
 
 
-def list_photos(
+def find_photos(
     project: Project, wanted: GalleryFilter, *, offset: int = 0, limit: int = 24
 ) -> tuple[int, list[GalleryPhoto]]:
     """Return the number of photos that match, and some of them in the order of the project."""

@@ -260,6 +260,42 @@ def resume_worker(project: Project, name_or_id: str) -> Worker:
     return replace(worker, suspended=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A worker as owners see them. The fields are JSON keys."""
+
+    worker: str
+    name: str | None
+    role: Role
+    vouched: bool
+    joined: bool
+    forgotten: bool
+    suspended: bool
+    history_items: int
+    history_accuracy: float
+
+
+def list_workers(project: Project) -> list[Person]:
+    """List all workers in the order of their invitations."""
+    people = select(workers).where(workers.c.role != MODEL_ROLE)
+    with project.database.reading() as connection:
+        rows = connection.execute(people.order_by(workers.c.invited_at, workers.c.id)).all()
+    return [
+        Person(
+            worker=row.id,
+            name=row.name,
+            role=Role(row.role),
+            vouched=row.vouched,
+            joined=row.joined_at is not None,
+            forgotten=row.forgotten,
+            suspended=row.suspended_at is not None,
+            history_items=row.history_items,
+            history_accuracy=row.history_accuracy,
+        )
+        for row in rows
+    ]
+
+
 def find_worker(connection: Connection, name_or_id: str) -> Worker:
     same = (workers.c.name == name_or_id) | (workers.c.id == name_or_id)
     row = connection.execute(select(workers).where(same, workers.c.role != MODEL_ROLE)).first()
@@ -315,11 +351,6 @@ def find_session(project: Project, token: str) -> Session | None:
 def end_session(project: Project, token: str) -> None:
     with project.database.writing() as connection:
         connection.execute(delete(sessions).where(sessions.c.hash == hash_token(token)))
-
-
-def csrf_token(token: str) -> str:
-    """Derive the CSRF token of a session, which pages send in a header that other sites cannot set."""
-    return hashlib.sha256(f"csrf {token}".encode(errors="replace")).hexdigest()[:32]
 
 
 def hash_token(token: str) -> str:

@@ -375,6 +375,30 @@ def _add_phrase_decision(transaction: PhotoTransaction, worker: str, mention: Ca
     return transaction.add_event(key, worker, PhraseDecision.kind, body)
 
 
+@dataclass(frozen=True, slots=True)
+class RemarkInfo:
+    """A remark about a photo. The fields are JSON keys."""
+
+    event: int
+    who: str
+    text: str
+    seen: bool
+
+
+def list_remarks(project: Project, photo: str) -> list[RemarkInfo]:
+    """List the remarks about a photo in the order of their events."""
+    chosen = (
+        select(events.c.number, workers.c.id, workers.c.name, remarks.c.text, remarks.c.seen)
+        .join(remarks, remarks.c.event == events.c.number)
+        .join(workers, workers.c.id == remarks.c.worker)
+        .where(events.c.photo == photo)
+        .order_by(events.c.number)
+    )
+    with project.database.reading() as connection:
+        rows = connection.execute(chosen).all()
+    return [RemarkInfo(row.number, row.name or row.id, row.text, row.seen) for row in rows]
+
+
 def mark_remarks_seen(project: Project, reviewer: str, photo: str) -> None:
     """Note that a reviewer has read the remarks about a photo and changes nothing."""
     with project.database.writing() as connection:

@@ -1,40 +1,31 @@
-"""External workers: their assignments, the signed links of their page, and Mechanical Turk.
+"""External workers: their assignments, the signed links of their page, and the services that send them.
 
-Support for another workforce needs `create_hit` and `approve_assignments`; the page depends on the names of the
-parameters only.
+A workforce is a plugin: a module or an object of the form of `Workforce`, under the entry point group `ENTRY_POINTS`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
-from urllib.parse import urlencode, urlsplit
-from xml.sax.saxutils import escape
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from sqlalchemy import Connection, insert, select, update
 
 from deixis.annotate.people import Role, add_worker, read_worker
-from deixis.annotate.project import Project, read_secret
-from deixis.annotate.store import assignments, read_property, workers, write_property
+from deixis.annotate.project import Project
+from deixis.annotate.store import assignments, workers
 from deixis.annotate.transactions import RefusedError
 from deixis.errors import DeixisError
 
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+ENTRY_POINTS = "deixis.annotate.workforces"
 EXTERNAL_PAGE = "/external"
 OPEN, APPROVED = "open", "approved"
 _PREFIX = "outside "
-
-LIVE = "https://mturk-requester.us-east-1.amazonaws.com"
-SANDBOX = "https://mturk-requester-sandbox.us-east-1.amazonaws.com"
-_SCHEMA = "http://mechanicalturk.amazonaws.com/AWSMechanicalTurkDataSchemas/2006-07-14/ExternalQuestion.xsd"
-_APPROVED_SHARE, _APPROVED_COUNT = "000000000000000000L0", "00000000000000000040"
-"""Ids of Mechanical Turk's qualifications for the share and the number of approved assignments."""
-
-_KEY = "hits"
-_PAGE_SIZE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,21 +127,19 @@ def parse_items_key(secret: bytes, key: str) -> int | None:
 
 
 @dataclass(frozen=True)
-class Hit:
-    """A HIT. Browsers show only HTTPS pages in its frame."""
+class Offer:
+    """Work that is offered to a workforce."""
 
     url: str  # public address of the workbench
     people: int  # each does one assignment
     reward: float  # for an assignment, in US dollars
     items: int = 20  # questions in an assignment
     minutes: int = 60  # time for an assignment
-    days: int = 7  # how long the HIT is available
+    days: int = 7  # how long the offer is available
     title: str = "Say what is in photos"
     description: str = "Answer small questions about photos and their captions, and draw boxes."
 
     def __post_init__(self) -> None:
-        if urlsplit(self.url).scheme != "https" or not urlsplit(self.url).netloc:
-            raise DeixisError(f"{self.url}: Mechanical Turk needs an address that starts with https://")
         if min(self.people, self.items, self.minutes, self.days) < 1 or self.reward <= 0:
             raise DeixisError("people, items, minutes, days and reward must be positive")
 
@@ -164,106 +153,31 @@ class Approvals:
     unknown: list[str] = field(default_factory=list)
 
 
-def turk_client(*, live: bool) -> Any:
-    """Connect to Mechanical Turk, or to its sandbox, in which nothing is paid."""
-    try:
-        import boto3
-    except ImportError:
-        raise DeixisError("Mechanical Turk needs boto3: pip install 'deixis[mturk]'") from None
-    return boto3.client("mturk", region_name="us-east-1", endpoint_url=LIVE if live else SANDBOX)
+class Workforce(Protocol):
+    """A service that sends workers to the page, and pays them."""
+
+    HOSTS: Sequence[str]
+    """Sites that may show the page in a frame and receive its form."""
+
+    router: APIRouter
+    """The routes with which workers enter."""
+
+    def hire(self, project: Project, offer: Offer, *, live: bool) -> str:
+        """Offer work, and return the name of the offer; without `live`, in a sandbox in which nothing is paid."""
+
+    def settle(self, project: Project, *, live: bool) -> Approvals:
+        """Approve complete assignments; the others are left for a person to decide."""
 
 
-def create_hit(project: Project, client: Any, hit: Hit) -> str:
-    """Create a HIT, store its id in the project and return it."""
-    settings = project.settings
-    made = _call(
-        client.create_hit,
-        MaxAssignments=hit.people,
-        LifetimeInSeconds=hit.days * 86400,
-        AssignmentDurationInSeconds=hit.minutes * 60,
-        Reward=f"{hit.reward:.2f}",
-        Title=hit.title,
-        Description=hit.description,
-        Keywords="photo, image, annotation, bounding box",
-        Question=external_question(hit, read_secret(project)),
-        QualificationRequirements=[
-            _at_least(_APPROVED_COUNT, settings.history_items),
-            _at_least(_APPROVED_SHARE, round(100 * settings.history_accuracy)),
-        ],
-    )
-    hit_id = str(made["HIT"]["HITId"])
-    hits = [*list_hits(project), hit_id]
-    with project.database.writing() as connection:
-        write_property(connection, _KEY, json.dumps(hits))
-    return hit_id
+def installed_workforces() -> list[Workforce]:
+    """Load the workforces of all installed packages."""
+    from importlib.metadata import entry_points  # slow import
+
+    return [cast(Workforce, point.load()) for point in entry_points(group=ENTRY_POINTS)]
 
 
-def external_question(hit: Hit, secret: bytes) -> str:
-    """Return the XML of a HIT: the address of the page, with the signed number of questions."""
-    key = make_items_key(secret, hit.items)
-    address = f"{hit.url.rstrip('/')}{EXTERNAL_PAGE}?{urlencode({'key': key})}"
-    return (
-        f'<ExternalQuestion xmlns="{_SCHEMA}"><ExternalURL>{escape(address)}</ExternalURL>'
-        "<FrameHeight>0</FrameHeight></ExternalQuestion>"
-    )
-
-
-def approve_assignments(project: Project, client: Any) -> Approvals:
-    """Approve complete assignments; the others are left for a person to decide."""
-    started = {each.id: each for each in list_assignments(project)}
-    approvals = Approvals()
-    for hit in list_hits(project):
-        for submitted in _list_submitted(client, hit):
-            name = str(submitted["AssignmentId"])
-            assignment = started.get(name)
-            # Anyone can open the page under any name; only the workforce knows who submitted the assignment.
-            is_same = (
-                assignment is not None
-                and assignment.hit == hit
-                and external_name(project, assignment.worker) == str(submitted["WorkerId"])
-            )
-            if assignment is None or not is_same:
-                approvals.unknown.append(name)
-            elif assignment.done < assignment.items:
-                approvals.not_done.append(name)
-            elif assignment.state != APPROVED:
-                _call(client.approve_assignment, AssignmentId=name)
-                with project.database.writing() as connection:
-                    approved = update(assignments).where(assignments.c.id == name).values(state=APPROVED)
-                    connection.execute(approved)
-                approvals.approved.append(name)
-    return approvals
-
-
-def list_hits(project: Project) -> list[str]:
-    with project.database.reading() as connection:
-        found = read_property(connection, _KEY)
-    return list(json.loads(found)) if found else []
-
-
-def _list_submitted(client: Any, hit: str) -> Iterator[Mapping[str, Any]]:
-    parameters: dict[str, Any] = {"HITId": hit, "AssignmentStatuses": ["Submitted"], "MaxResults": _PAGE_SIZE}
-    while True:
-        page = _call(client.list_assignments_for_hit, **parameters)
-        yield from page.get("Assignments", [])
-        if not page.get("NextToken"):
-            return
-        parameters["NextToken"] = page["NextToken"]
-
-
-def _at_least(qualification: str, value: int) -> dict[str, Any]:
-    return {
-        "QualificationTypeId": qualification,
-        "Comparator": "GreaterThanOrEqualTo",
-        "IntegerValues": [value],
-        "ActionsGuarded": "Accept",
-    }
-
-
-def _call(function: Any, **parameters: Any) -> Any:
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    try:
-        return function(**parameters)
-    except (BotoCoreError, ClientError) as error:
-        raise DeixisError(f"Mechanical Turk: {' '.join(str(error).split())}") from None
+def find_workforce() -> Workforce:
+    """Return the workforce that is installed."""
+    if not (found := installed_workforces()):
+        raise DeixisError("no external workforce is installed; pip install 'deixis[mturk]' installs Mechanical Turk")
+    return found[0]

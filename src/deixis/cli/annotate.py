@@ -908,11 +908,11 @@ def hire(
 
     Requires boto3 and AWS credentials.
     """
-    from deixis.annotate.workforce import Hit, create_hit, turk_client
+    from deixis.annotate.workforce import Offer, find_workforce
 
-    hit = Hit(url, people, reward, items, minutes, days)
+    offer = Offer(url, people, reward, items, minutes, days)
     with _open(project) as opened:
-        hit_id = create_hit(opened, turk_client(live=live), hit)
+        hit_id = find_workforce().hire(opened, offer, live=live)
     if json:
         print_json({"hit": hit_id, "live": live, "people": people, "items": items})
         return
@@ -931,10 +931,10 @@ def settle(project: Folder, live: Live = False, json: Json = False) -> None:
 
     Incomplete and unknown assignments are listed.
     """
-    from deixis.annotate.workforce import approve_assignments, turk_client
+    from deixis.annotate.workforce import find_workforce
 
     with _open(project) as opened:
-        done = approve_assignments(opened, turk_client(live=live))
+        done = find_workforce().settle(opened, live=live)
     if json:
         print_json(asdict(done))
         return

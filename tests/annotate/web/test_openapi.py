@@ -15,6 +15,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from deixis.annotate import mturk
 from deixis.annotate.people import Role, invite, start_session
 from deixis.annotate.project import add_photos, make_project, read_secret
 from deixis.annotate.web.app import make_app
@@ -35,7 +36,9 @@ OWNER, _ = invite(PROJECT, "Eve", role=Role.OWNER, vouched=True)
 PHOTO = PhotoLibrary(PROJECT, read_secret(PROJECT)).public_id("dog1")
 HERE = {"host": "127.0.0.1", "authorization": f"Bearer {start_session(PROJECT, OWNER)}"}
 FAST = Limits(1e6, 1e6, 1e6, 1e6)
-schema = schemathesis.openapi.from_asgi("/api/openapi.json", make_app(PROJECT, limits=FAST), headers=HERE)
+schema = schemathesis.openapi.from_asgi(
+    "/api/openapi.json", make_app(PROJECT, limits=FAST, workforces=[mturk]), headers=HERE
+)
 # These end the session that the other requests need, or hash passwords, which is slow by design.
 schema = schema.exclude(path=["/api/logout", "/api/login", "/api/join", "/api/password"])
 

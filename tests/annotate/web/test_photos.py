@@ -11,10 +11,8 @@ from PIL import Image
 
 from deixis.annotate.project import add_photos, read_secret
 from deixis.annotate.web import photos
+from tests.annotate.conftest import Bench, MakeBench
 from tests.annotate.fakes import dogs
-from tests.annotate.web.conftest import Bench, MakeBench
-
-pytestmark = pytest.mark.parametrize("new_project", ["sqlite"], indirect=True)
 
 
 def with_files(bench: MakeBench, *files: str | None) -> tuple[Bench, list[str]]:

@@ -15,6 +15,7 @@ import pytest
 import uvicorn
 from fastapi import FastAPI
 
+from deixis.annotate import mturk
 from deixis.annotate.known_answers import add_known_photos
 from deixis.annotate.material import prepare_photo
 from deixis.annotate.people import Role, invite
@@ -58,7 +59,9 @@ class Bench:
 
     def start(self) -> None:
         """Start the server at the same URL."""
-        app = make_app(self.project, link=self.address, limits=NO_LIMITS, workforce_hosts=self.workforce)
+        app = make_app(
+            self.project, link=self.address, limits=NO_LIMITS, workforces=[mturk], workforce_hosts=self.workforce
+        )
         self.server.enter_context(_served(app, int(self.address.rpartition(":")[2].rstrip("/"))))
 
 

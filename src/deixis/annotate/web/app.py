@@ -3,50 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, FastAPI, Request
 from sqlalchemy import select
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deixis import __version__
 from deixis.annotate.guidelines import keep_default_guidelines, read_guidelines
 from deixis.annotate.help.order import UncertaintyOrder
 from deixis.annotate.judgements import ExpiredQuestionError, UnknownQuestionError
 from deixis.annotate.people import InvitationError, NameTakenError, Role, UnknownTokenError, invite, renew_invitation
-from deixis.annotate.project import Project, read_secret, reload_settings, requeue_suspended, write_link
+from deixis.annotate.project import Project, reload_settings, requeue_suspended, write_link
 from deixis.annotate.store import workers
 from deixis.annotate.transactions import RefusedError
-from deixis.annotate.web.authentication import Authentication
-from deixis.annotate.web.context import AppContext, Limits, TransactionQueue, WorkTime, errors
-from deixis.annotate.web.export_routes import add_export_routes
-from deixis.annotate.web.external_routes import WORKFORCE_HOSTS, FrameMiddleware, add_external_routes
-from deixis.annotate.web.gallery_routes import add_gallery_routes
-from deixis.annotate.web.oidc import OidcSettings, Provider
-from deixis.annotate.web.oidc_routes import CALLBACK, add_oidc_routes
-from deixis.annotate.web.owner_routes import add_owner_routes
-from deixis.annotate.web.photos import NoPictureError, PhotoLibrary, UnknownPhotoError
-from deixis.annotate.web.review_routes import add_review_routes
-from deixis.annotate.web.session_routes import add_session_routes
-from deixis.annotate.web.token_routes import add_token_routes
-from deixis.annotate.web.work_routes import add_work_routes
+from deixis.annotate.web import auth, lead, work
+from deixis.annotate.web.context import AppContext, Limits, errors
+from deixis.annotate.web.oidc import CALLBACK, OidcSettings, Provider
+from deixis.annotate.web.oidc import router as oidc_routes
+from deixis.annotate.web.photos import NoPictureError, UnknownPhotoError
 from deixis.annotate.webhooks import read_webhooks, send_due_messages
-from deixis.annotate.workforce import EXTERNAL_PAGE
+from deixis.annotate.workforce import EXTERNAL_PAGE, Workforce, installed_workforces
 from deixis.errors import DeixisError, UnavailableError
 from deixis.web.address import ServerAddress, listen, open_in_browser
 from deixis.web.executor import BoundedExecutor
 from deixis.web.pages import add_error_handlers, add_page
-from deixis.web.rates import RateLimiter
 from deixis.web.security import AccessPolicy, SecurityMiddleware, error_response
 
 PORT = 7861
@@ -54,6 +46,7 @@ PORT = 7861
 
 _LOG = logging.getLogger("uvicorn.error")
 _MAINTENANCE_S = 2.0
+_POLICY = "content-security-policy"
 _KEEP_ALIVE_S = 75
 """Workers need time between two answers; their connection stays open."""
 
@@ -89,17 +82,19 @@ def make_app(
     policy: WorkbenchPolicy | None = None,
     link: str = "http://127.0.0.1/",
     limits: Limits | None = None,
-    workforce_hosts: tuple[str, ...] = WORKFORCE_HOSTS,
+    workforces: Sequence[Workforce] | None = None,
+    workforce_hosts: tuple[str, ...] | None = None,
     oidc: OidcSettings | None = None,
 ) -> FastAPI:
     """Make the web application of a project from `deixis.annotate.project.open_for_work`.
 
-    By default, only this machine has access. Invitations start with `link`, the address of the page; the sites of
-    `workforce_hosts` may show one page in a frame. `oidc` is the provider of sign-in by OpenID Connect.
+    By default, only this machine has access. Invitations start with `link`, the address of the page. External workers
+    come from `workforces`, by default all that are installed; the sites of `workforce_hosts`, by default theirs, may
+    show one page in a frame. `oidc` is the provider of sign-in by OpenID Connect.
     """
     policy = policy or WorkbenchPolicy()
     keep_default_guidelines(project)
-    context = _make_context(project, policy, link, limits or Limits(), workforce_hosts)
+    read_guidelines(project)  # so that questions name their versions
     provider: Provider | None = None
     if oidc is not None:
         if policy.token:
@@ -107,7 +102,17 @@ def make_app(
                 "--oidc-issuer: needs --url, or an address of this machine; the page has a token otherwise"
             )
         provider = Provider(oidc, link.rstrip("/") + CALLBACK, project.clock)
-        context = replace(context, oidc=oidc.label)
+    workforces = installed_workforces() if workforces is None else workforces
+    if workforce_hosts is None:
+        workforce_hosts = tuple(host for workforce in workforces for host in workforce.HOSTS)
+    context = AppContext(
+        project,
+        link,
+        limits or Limits(),
+        secure=policy.url.startswith("https:"),
+        workforce_hosts=workforce_hosts,
+        provider=provider,
+    )
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -129,22 +134,13 @@ def make_app(
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.state.damage = list[DeixisError]()
+    app.state.context, app.state.damage = context, list[DeixisError]()
     routes = APIRouter(responses=errors(400, 403, 413, 421, 422, 500, 503))
     # Routes are tried in this order: the busiest first.
-    for add_routes in (
-        add_work_routes,
-        add_session_routes,
-        add_review_routes,
-        add_gallery_routes,
-        add_owner_routes,
-        add_token_routes,
-        add_export_routes,
-        add_external_routes,
-    ):
-        add_routes(routes, context)
+    for router in (work.router, auth.router, lead.router, *(workforce.router for workforce in workforces)):
+        routes.include_router(router)
     if provider is not None:
-        add_oidc_routes(routes, context, provider)
+        routes.include_router(oidc_routes)
     app.include_router(routes, prefix="/api")
     add_page(app, "annotate.html", EXTERNAL_PAGE)
     add_error_handlers(app)
@@ -154,31 +150,31 @@ def make_app(
     return app
 
 
-def _make_context(
-    project: Project, policy: WorkbenchPolicy, link: str, limits: Limits, workforce_hosts: tuple[str, ...]
-) -> AppContext:
-    secret = read_secret(project)
-    read_guidelines(project)  # so that questions name their versions
-    readers = BoundedExecutor("reading", 4, 400)
-    limiter = RateLimiter(limits.answers_per_second, limits.answers_at_once)
-    return AppContext(
-        project=project,
-        name=project.folder.absolute().name,
-        transactions=TransactionQueue(project.database),
-        library=PhotoLibrary(project, secret),
-        authentication=Authentication(project, readers, cookie_name(secret), policy.url.startswith("https:"), limiter),
-        secret=secret,
-        workforce_hosts=workforce_hosts,
-        link=link,
-        limits=limits,
-        readers=readers,
-        work_time=WorkTime(project.clock),
-    )
+class FrameMiddleware:
+    """ASGI middleware: lets the workforce's sites show one page in a frame and receive its form."""
 
+    def __init__(self, app: ASGIApp, hosts: tuple[str, ...]) -> None:
+        self.app = app
+        self._hosts = " ".join(hosts)
 
-def cookie_name(secret: bytes) -> str:
-    """Return the name of the session cookie: one per project, because cookies do not depend on the port."""
-    return f"deixis-{hashlib.sha256(b'cookie' + secret).hexdigest()[:12]}"
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] != EXTERNAL_PAGE:
+            await self.app(scope, receive, send)
+            return
+
+        async def send_framed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                policy = headers.get(_POLICY, "")
+                policy = policy.replace("frame-ancestors 'none'", f"frame-ancestors {self._hosts}")
+                headers[_POLICY] = policy.replace("form-action 'self'", f"form-action {self._hosts}")
+                del headers["x-frame-options"]
+                headers["cross-origin-resource-policy"] = "cross-origin"
+            await send(message)
+
+        # The guard would refuse a request that comes from a frame on another site.
+        kept = [(name, value) for name, value in scope["headers"] if not name.startswith(b"sec-fetch-")]
+        await self.app({**scope, "headers": kept}, receive, send_framed)
 
 
 async def _maintain(context: AppContext) -> None:

@@ -1,26 +1,41 @@
-"""Context of the routes of the workbench: the project, its photos, users and the queue of transactions."""
+"""Context of the routes of the workbench: the project, its photos, the queue of transactions, and the users.
+
+Routes take what they need as parameters: `Context`, the user with the role that they require (`User`, `Reviewer`,
+`Owner`), and `Address` where attempts are limited.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass, fields
+from threading import Lock
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+from fastapi import Depends
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
-from deixis.annotate.project import Project
+from deixis.annotate.people import SESSION_SECONDS, Role, Session, Worker, end_session, find_session
+from deixis.annotate.progress import read_pace, read_progress
+from deixis.annotate.project import Project, read_secret
 from deixis.annotate.queue import LeasedQuestion
 from deixis.annotate.store import Database, translate_error
-from deixis.annotate.web.authentication import AuthenticatedUser, Authentication
 from deixis.annotate.web.photos import PhotoLibrary, describe_photo, describe_question
-from deixis.annotate.web.schemas import PhotoInfo
+from deixis.annotate.web.schemas import Dashboard, PhotoInfo
 from deixis.web.executor import BoundedExecutor, BusyError
-from deixis.web.rates import RateLimiter
+from deixis.web.rates import LoginDelays, RateLimiter
 from deixis.web.responses import Error
+
+if TYPE_CHECKING:
+    from deixis.annotate.web.oidc import Provider
 
 T = TypeVar("T")
 _MAX_WAITING = 2000
@@ -28,7 +43,8 @@ _MAX_BATCH = 100
 _THREADS = 8
 _TOLERANCE_S = 2.0
 _RECENT_ANSWERS = 100
-_MAX_WORKERS = 10_000
+_MAX_ENTRIES = 10_000
+_CACHE_S = 10.0
 
 
 @dataclass
@@ -139,15 +155,12 @@ class TransactionQueue:
 
 @dataclass(frozen=True)
 class Limits:
-    """Rate limits: questions and answers of a user, and attempts with a password or an invitation from one address."""
+    """Rate limits: questions and answers of a user, and attempts to enter (passwords, invitations) of one address."""
 
     answers_per_second: float = 5.0
     answers_at_once: float = 40.0
     attempts_per_minute: float = 60.0
     attempts_at_once: float = 80.0
-
-    def by_address(self) -> RateLimiter:
-        return RateLimiter(self.attempts_per_minute / 60, self.attempts_at_once)
 
 
 class WorkTime:
@@ -176,30 +189,126 @@ class WorkTime:
         answers = self._recent.pop(worker, deque(maxlen=_RECENT_ANSWERS))
         answers.append((self._clock(), seconds))
         self._recent[worker] = answers
-        while len(self._recent) > _MAX_WORKERS:
+        while len(self._recent) > _MAX_ENTRIES:
             self._recent.popitem(last=False)
 
 
-@dataclass(frozen=True)
-class AppContext:
-    """Shared state of the routes."""
+class DashboardCache:
+    """Computes the dashboard at most once in ten seconds."""
 
-    project: Project
-    name: str
-    transactions: TransactionQueue
-    library: PhotoLibrary
-    authentication: Authentication
-    secret: bytes  # signs links for an external workforce
-    workforce_hosts: tuple[str, ...]
-    link: str  # the address of the page, with which invitations start
-    limits: Limits
-    readers: BoundedExecutor
-    work_time: WorkTime
-    oidc: str | None = None  # the provider of sign-in by OpenID Connect
-    # A disk that does not answer must not stop the questions.
-    pictures: BoundedExecutor = field(default_factory=lambda: BoundedExecutor("pictures", 4, 400, 2.0))
-    # Password hashes are slow by design.
-    password_workers: BoundedExecutor = field(default_factory=lambda: BoundedExecutor("passwords", 1, 300))
+    def __init__(self, project: Project) -> None:
+        self._project, self._lock = project, Lock()
+        self._cached: Dashboard | None = None
+        self._read_at = 0.0
+
+    def read(self) -> Dashboard:
+        with self._lock:
+            if self._cached is None or time.monotonic() - self._read_at > _CACHE_S:
+                progress = read_progress(self._project)
+                found = {each.name: getattr(progress, each.name) for each in fields(progress)}
+                self._cached = Dashboard(**found, pace=read_pace(self._project))
+                self._read_at = time.monotonic()
+            return self._cached
+
+
+@dataclass(frozen=True, slots=True)
+class AuthenticatedUser:
+    """A worker who is logged in, and the session token of the request."""
+
+    session: Session
+    token: str
+    by_cookie: bool
+
+    @property
+    def worker(self) -> Worker:
+        return self.session.worker
+
+    @property
+    def id(self) -> str:
+        return self.session.worker.id
+
+
+class Authentication:
+    """Finds the user of a request. Not thread-safe: for the event loop only.
+
+    Browsers send the cookie with requests of our own pages only (SameSite), and `deixis.web.security` refuses requests
+    of other sites by Sec-Fetch-Site or Origin, so forms carry no CSRF token.
+    """
+
+    def __init__(self, project: Project, readers: BoundedExecutor, cookie: str, secure: bool) -> None:
+        self._project, self._readers = project, readers
+        self._cookie, self._secure = cookie, secure
+        self._sessions: OrderedDict[str, tuple[Session, float]] = OrderedDict()
+
+    async def find_user(self, request: Request) -> AuthenticatedUser | None:
+        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+        by_cookie = scheme.casefold() != "bearer"
+        token = request.cookies.get(self._cookie, "") if by_cookie else bearer.strip()
+        if not token or len(token) > 100:
+            return None
+        session, read_at = self._sessions.get(token, (None, 0.0))
+        if session is None or time.monotonic() - read_at > _CACHE_S or session.until <= self._project.clock():
+            session = await self._readers.run(find_session, self._project, token)
+            self._sessions.pop(token, None)
+            if session is None:
+                return None
+            self._sessions[token] = (session, time.monotonic())
+            while len(self._sessions) > _MAX_ENTRIES:
+                self._sessions.popitem(last=False)
+        return AuthenticatedUser(session, token, by_cookie)
+
+    def set_cookie(self, response: Response, token: str) -> None:
+        response.set_cookie(
+            self._cookie, token, max_age=int(SESSION_SECONDS), httponly=True, samesite="strict", secure=self._secure
+        )
+
+    async def log_out(self, response: Response, user: AuthenticatedUser) -> None:
+        self._sessions.pop(user.token, None)
+        await self._readers.run(end_session, self._project, user.token)
+        response.delete_cookie(self._cookie, httponly=True, samesite="strict", secure=self._secure)
+
+    def clear_cache(self) -> None:
+        """Read all sessions again, because the rights of a user have changed."""
+        self._sessions.clear()
+
+
+class AppContext:
+    """Shared state of the routes.
+
+    `link` is the address of the page, with which invitations start; `secure` says whether browsers use HTTPS. The sites
+    of `workforce_hosts` may show the page of an external workforce. `provider` is that of sign-in by OpenID Connect.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        link: str,
+        limits: Limits,
+        *,
+        secure: bool = False,
+        workforce_hosts: tuple[str, ...] = (),
+        provider: Provider | None = None,
+    ) -> None:
+        self.project, self.link, self.provider = project, link, provider
+        self.workforce_hosts = workforce_hosts
+        self.name = project.folder.absolute().name
+        self.secret = read_secret(project)
+        self.transactions = TransactionQueue(project.database)
+        self.library = PhotoLibrary(project, self.secret)
+        self.work_time = WorkTime(project.clock)
+        self.dashboard = DashboardCache(project)
+        self.answers = RateLimiter(limits.answers_per_second, limits.answers_at_once)
+        self.attempts = RateLimiter(limits.attempts_per_minute / 60, limits.attempts_at_once)
+        self.delays = LoginDelays()
+        self.readers = BoundedExecutor("reading", 4, 400)
+        # A disk that does not answer must not stop the questions.
+        self.pictures = BoundedExecutor("pictures", 4, 400, 2.0)
+        # Password hashes are slow by design.
+        self.password_workers = BoundedExecutor("passwords", 1, 300)
+        # Requests to the provider of sign-in must not hold up others; exports run one at a time, beside the questions.
+        self.sign_ins = BoundedExecutor("oidc", 4, 100)
+        self.exports = BoundedExecutor("exports", 1, 4)
+        self.authentication = Authentication(project, self.readers, cookie_name(self.secret), secure)
 
     async def describe_question(
         self, question: LeasedQuestion | None, user: AuthenticatedUser
@@ -222,9 +331,71 @@ class AppContext:
 
     async def close(self) -> None:
         await self.transactions.close()
-        self.readers.close()
-        self.pictures.close()
-        self.password_workers.close()
+        for executor in (self.readers, self.pictures, self.password_workers, self.sign_ins, self.exports):
+            executor.close()
+
+
+def cookie_name(secret: bytes) -> str:
+    """Return the name of the session cookie: one per project, because cookies do not depend on the port."""
+    return f"deixis-{hashlib.sha256(b'cookie' + secret).hexdigest()[:12]}"
+
+
+async def _find_context(request: Request) -> AppContext:
+    context: AppContext = request.app.state.context
+    return context
+
+
+Context = Annotated[AppContext, Depends(_find_context)]
+
+
+async def limit_address(request: Request, context: Context) -> str:
+    """Limit the attempts of an address, and return it."""
+    address = request.client.host if request.client else ""
+    context.attempts.check(address)
+    return address
+
+
+Address = Annotated[str, Depends(limit_address)]
+
+
+async def require_user(request: Request, context: Context) -> AuthenticatedUser:
+    user = await context.authentication.find_user(request)
+    if user is None:
+        raise HTTPException(401, "you are not logged in")
+    return user
+
+
+User = Annotated[AuthenticatedUser, Depends(require_user)]
+
+
+async def _limit_user(user: User, context: Context) -> AuthenticatedUser:
+    context.answers.check(user.id)
+    return user
+
+
+async def _require_person(user: User) -> AuthenticatedUser:
+    """Refuse API tokens: a stolen one must not make others, or outlive its own end."""
+    if not user.by_cookie:
+        raise HTTPException(403, "log in with a browser to manage API tokens")
+    return user
+
+
+async def _require_reviewer(user: User) -> AuthenticatedUser:
+    if not user.worker.can_review:
+        raise HTTPException(403, "only reviewers and owners can do this")
+    return user
+
+
+async def _require_owner(user: User) -> AuthenticatedUser:
+    if user.worker.role is not Role.OWNER:
+        raise HTTPException(403, "only owners can do this")
+    return user
+
+
+LimitedUser = Annotated[AuthenticatedUser, Depends(_limit_user)]
+PersonWithBrowser = Annotated[AuthenticatedUser, Depends(_require_person)]
+Reviewer = Annotated[AuthenticatedUser, Depends(_require_reviewer)]
+Owner = Annotated[AuthenticatedUser, Depends(_require_owner)]
 
 
 def errors(*codes: int) -> dict[int | str, dict[str, Any]]:

@@ -1,21 +1,45 @@
-"""Sign-in by OpenID Connect: the authorization code flow with PKCE (RFC 7636), and the check of the ID token."""
+"""Sign-in by OpenID Connect: the authorization code flow with PKCE (RFC 7636), the check of the ID token, and routes.
+
+The routes exist only if the server was started with a provider.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import hmac
 import ipaddress
 import json
+import logging
 import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from fastapi import APIRouter, Depends, Query, Request, Response
+from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse
+
 from deixis.annotate.outgoing import StatusError, send_request
+from deixis.annotate.people import (
+    InvitationError,
+    Worker,
+    accept_by_subject,
+    find_invitation,
+    find_subject,
+    start_session,
+)
+from deixis.annotate.project import Project
+from deixis.annotate.web.context import AppContext, Context, errors, limit_address
+from deixis.annotate.web.schemas import SignInRequest, SignInResponse
 from deixis.errors import DeixisError
+
+CALLBACK = "/api/oidc/callback"
+_COOKIE = "deixis-oidc"
+_LOG = logging.getLogger("uvicorn.error")
 
 PENDING_SECONDS = 600.0
 _MAX_PENDING = 1000
@@ -183,3 +207,59 @@ def _is_local(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+router = APIRouter(dependencies=[Depends(limit_address)])
+
+
+@router.post("/oidc/start", summary="Begin a sign-in by OpenID Connect", responses=errors(404, 429))
+async def start(response: Response, body: SignInRequest, context: Context) -> SignInResponse:
+    if body.invitation:
+        await context.readers.run(find_invitation, context.project, body.invitation)
+    state, url = await context.sign_ins.run(_provider_of(context).begin, body.invitation)
+    # Lax: the browser comes back from another site. It ties the sign-in to this browser.
+    response.set_cookie(_COOKIE, state, max_age=int(PENDING_SECONDS), **_cookie_options(context))
+    return SignInResponse(url=url)
+
+
+@router.get("/oidc/callback", summary="The return from the provider", response_class=RedirectResponse)
+async def callback(
+    request: Request,
+    context: Context,
+    state: Annotated[str, Query(max_length=200)] = "",
+    code: Annotated[str, Query(max_length=4000)] = "",
+) -> Response:
+    worker: Worker | None = None
+    result = "failed"
+    if code and hmac.compare_digest(request.cookies.get(_COOKIE, "").encode(), state.encode()):
+        try:
+            subject, invitation = await context.sign_ins.run(_provider_of(context).finish, state, code)
+            worker = await context.readers.run(_find_or_join, context.project, subject, invitation)
+            result = "unknown" if worker is None else "suspended" if worker.suspended else "done"
+        except InvitationError:
+            result = "invitation"
+        except DeixisError as error:
+            _LOG.warning("%s", error)
+    # The page itself needs no cookie, and the requests that it sends come from this site.
+    response = RedirectResponse("/" if result == "done" else f"/?sign-in={result}", status_code=303)
+    response.delete_cookie(_COOKIE, **_cookie_options(context))
+    if worker is not None and result == "done":
+        token = await context.readers.run(start_session, context.project, worker.id)
+        context.authentication.set_cookie(response, token)
+    return response
+
+
+def _provider_of(context: AppContext) -> Provider:
+    if context.provider is None:
+        raise HTTPException(404, "this server has no provider of sign-in")
+    return context.provider
+
+
+def _cookie_options(context: AppContext) -> dict[str, Any]:
+    secure = context.link.startswith("https:")
+    return {"path": CALLBACK, "httponly": True, "samesite": "lax", "secure": secure}
+
+
+def _find_or_join(project: Project, subject: str, invitation: str) -> Worker | None:
+    """Find the worker of a subject; somebody new needs an invitation."""
+    return accept_by_subject(project, invitation, subject) if invitation else find_subject(project, subject)

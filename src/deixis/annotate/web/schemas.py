@@ -6,14 +6,20 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from deixis.annotate.gallery import CorrectionSummary
+from deixis.annotate.gallery import (
+    CorrectionEntry,
+    CorrectionSummary,
+    Disagreement,
+    GalleryChain,
+    PhotoStage,
+)
 from deixis.annotate.guidelines import MAX_EXAMPLE_LENGTH, MAX_EXAMPLES, MAX_TEXT_LENGTH, Guideline
 from deixis.annotate.known_answers import Lesson
-from deixis.annotate.people import MAX_NAME_LENGTH, ApiToken, Role
+from deixis.annotate.people import MAX_NAME_LENGTH, ApiToken, Person, Role
 from deixis.annotate.progress import Hour, TaskProgress, WorkerProgress
 from deixis.annotate.quality import Level, QualificationTest
 from deixis.annotate.queue import Stay
-from deixis.annotate.review import MAX_PHRASES, ChainHistory, HistoryEntry
+from deixis.annotate.review import MAX_PHRASES, ChainHistory, HistoryEntry, RemarkInfo
 from deixis.annotate.transactions import MAX_REMARK_LENGTH
 from deixis.annotate.workflow import XYXY, Task
 from deixis.data.records import ENTITY_TYPES
@@ -42,6 +48,7 @@ PhotoId = Annotated[str, Field(pattern=r"^p[0-9a-f]{24}$")]
 MentionId = Annotated[str, Field(pattern=r"^[0-9]{1,4}:[0-9]{1,5}-[0-9]{1,5}$")]
 EventNumber = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
 Remark = Annotated[str, Field(max_length=MAX_REMARK_LENGTH), AfterValidator(_check_storable)]
+Word = Annotated[str, Field(max_length=60), AfterValidator(_check_storable)]
 TypeName = Annotated[str, Field(max_length=20, json_schema_extra={"enum": list(ENTITY_TYPES)})]
 
 
@@ -160,14 +167,18 @@ class PhrasesRequest(EmptyRequest):
     phrases: list[PhraseItem] = Field(max_length=MAX_PHRASES)
 
 
-class ExternalRequest(EmptyRequest):
-    """The parameters that Mechanical Turk adds to the address of the page."""
+class CorrectionRequest(EmptyRequest):
+    """A correction; `deixis.annotate.gallery.Correction` describes the fields."""
 
-    key: Token = ""
-    assignmentId: Annotated[StoredText, Field(max_length=200)] = ""  # noqa: N815 - names of Mechanical Turk
-    hitId: Annotated[StoredText, Field(max_length=200)] = ""  # noqa: N815
-    workerId: Annotated[StoredText, Field(max_length=200)] = ""  # noqa: N815
-    turkSubmitTo: Annotated[StoredText, Field(max_length=500)] = ""  # noqa: N815
+    seen: int = Field(ge=0, le=MAX_NUMBER, description="The last event of the photo that the page knows.")
+    action: Word
+    mention: MentionId
+    box: XYXY | None = None
+    box_id: Word = ""
+    mentions: list[MentionId] = Field([], max_length=MAX_PHRASES)
+    other: MentionId | None = None
+    types: list[TypeName] = Field([], max_length=len(ENTITY_TYPES))
+    ending: Word = ""
 
 
 class EmptyResponse(BaseModel):
@@ -200,7 +211,6 @@ class SessionResponse(BaseModel):
 
     project: str
     user: UserInfo | None
-    csrf: str | None
     external: ExternalProgress | None
     tasks: dict[Task, list[str]]
     types: list[str]
@@ -339,19 +349,38 @@ class ReviewResponse(BaseModel):
     items: list[ReviewInfo]
 
 
-class RemarkInfo(BaseModel):
-    event: int
-    who: str
-    text: str
-    seen: bool
-
-
 class HistoryResponse(BaseModel):
     photo: PhotoInfo
     captions: list[CaptionInfo]
     chains: list[ChainHistory]
     not_counted: list[HistoryEntry]
     remarks: list[RemarkInfo]
+
+
+class GalleryEntry(BaseModel):
+    """A photo with all that the gallery shows."""
+
+    photo: PhotoInfo
+    name: str
+    stage: PhotoStage
+    captions: list[CaptionInfo]
+    chains: list[GalleryChain]
+    people: list[str]
+    disagreements: list[Disagreement]
+    corrections: list[CorrectionEntry]
+    can_redo: bool
+    last_event: int
+
+
+class PersonName(BaseModel):
+    worker: str
+    name: str
+
+
+class GalleryResponse(BaseModel):
+    total: int
+    people: list[PersonName]
+    photos: list[GalleryEntry]
 
 
 class EventResponse(BaseModel):
@@ -377,18 +406,6 @@ class Dashboard(BaseModel):
     blocked: dict[str, int] = Field(description="Questions that nobody can answer, by what they wait for.")
     corrections: CorrectionSummary
     pace: list[Hour]
-
-
-class Person(BaseModel):
-    worker: str
-    name: str | None
-    role: Role
-    vouched: bool
-    joined: bool
-    forgotten: bool
-    suspended: bool
-    history_items: int
-    history_accuracy: float
 
 
 class PeopleResponse(BaseModel):

@@ -1,4 +1,4 @@
-"""Questions and answers over HTTP, on both databases."""
+"""Questions and answers over HTTP."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from deixis.annotate.project import add_photos
 from deixis.annotate.state import Reason
 from deixis.annotate.store import events, leases
 from deixis.annotate.workflow import CHAIN_TASKS
+from tests.annotate.conftest import Bench, MakeBench
 from tests.annotate.fakes import gold, photo
-from tests.annotate.web.conftest import Bench, MakeBench
 
 BOX = [10.0, 10.0, 60.0, 50.0]
 

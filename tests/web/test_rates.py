@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.exceptions import HTTPException
 
-from deixis.annotate.web.authentication import LoginDelays
+from deixis.web.rates import LoginDelays
 
 
 def test_the_delay_grows_to_a_minute_and_is_forgotten_by_the_right_password() -> None:

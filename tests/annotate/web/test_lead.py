@@ -1,16 +1,12 @@
-"""Routes of owners: people, guidelines, phrases and pay."""
+"""Routes of reviewers and owners: review, gallery, people, guidelines, phrases and pay."""
 
 from __future__ import annotations
-
-import pytest
 
 from deixis.annotate.material import prepare_photo
 from deixis.annotate.people import Role
 from deixis.annotate.project import add_photos
+from tests.annotate.conftest import MakeBench
 from tests.annotate.fakes import photo
-from tests.annotate.web.conftest import MakeBench
-
-pytestmark = pytest.mark.parametrize("new_project", ["sqlite"], indirect=True)
 
 
 def test_each_role_has_access_to_its_own_routes_only(bench: MakeBench) -> None:
@@ -95,3 +91,62 @@ def test_hours_and_pay_are_a_csv_table(bench: MakeBench) -> None:
     assert answer.headers["content-type"].startswith("text/csv")
     assert "attachment" in answer.headers["content-disposition"]
     assert ",Ann,1,0.0006,0.02," in answer.text
+
+
+def test_a_reviewer_reads_the_history_of_a_chain_and_decides(bench: MakeBench) -> None:
+    opened = bench()
+    ann, rob = opened.person("Ann"), opened.person("Rob", Role.REVIEWER)
+    question = ann.next()
+    ann.post("answer", token=question["token"], answer="no", remark="hard to see")
+    name = question["photo"]["id"]
+    history = rob.get(f"review/photos/{name}")
+    assert [chain["phrases"] for chain in history["chains"]] == [["A dog"], ["The dog"]]
+    assert history["remarks"][0] == {"event": 1, "who": "Ann", "text": "hard to see", "seen": False}
+    rob.post("review/decide", photo=name, mention="0:0-5", decision="scene")
+    chain = rob.get(f"review/photos/{name}")["chains"][0]
+    assert (chain["place"], chain["told"][-1]["said"]) == ("not visual", "review: scene")
+    assert rob.get(f"review/photos/{name}?until=1")["chains"][0]["place"] == "requirement"
+    rob.post("review/decide", 422, photo=name, mention="0:0-5", decision="maybe")
+    assert rob.post("review/decide", 404, photo="p" + "0" * 24, mention="0:0-5", decision="box")
+    assert ann.post("review/decide", 403, photo=name, mention="0:0-5", decision="box")
+    assert rob.post("review/reinstate", worker=ann.worker, task="link")["level"] == "trusted"
+
+
+MENTION = "0:0-5"
+
+
+def test_a_lead_filters_corrects_undoes_and_redoes(bench: MakeBench) -> None:
+    site = bench(photos=2)
+    ann, lead = site.person("ann"), site.person("olga", Role.REVIEWER)
+    assert ann.get("gallery", 403)
+    ann.answer("yes")
+    found = lead.get("gallery?stage=open&limit=1")
+    assert (found["total"], len(found["photos"])) == (2, 1)
+    assert found["people"] == [{"worker": ann.worker, "name": "ann"}]
+    assert lead.get(f"gallery?person={ann.worker}")["total"] == 1
+    photo = found["photos"][0]
+    assert photo["captions"][0]["parts"][0] == {"text": "A dog", "mention": MENTION}
+    ann.answer("yes")
+    address = f"gallery/{photo['photo']['id']}"
+    seen = lead.get(address)["last_event"]
+    body = {"action": "draw", "mention": MENTION, "box": [1, 1, 50, 50], "seen": seen}
+    changed = lead.post(f"{address}/correct", **body)
+    assert changed["chains"][0]["boxes"][0]["by"] == "olga"
+    assert changed["chains"][0]["corrected_by"] == ["olga"]
+    assert lead.post(f"{address}/correct", **body)["last_event"] == changed["last_event"]  # sent twice
+    assert lead.post(f"{address}/undo")["chains"][0]["boxes"] == []
+    assert lead.post(f"{address}/redo")["chains"] == changed["chains"]
+    assert lead.get("gallery?changed=true")["total"] == 1
+    assert lead.get("dashboard")["corrections"]["photos"] == 1
+
+
+def test_workers_cannot_correct_and_impossible_requests_get_one_line(bench: MakeBench) -> None:
+    site = bench()
+    ann, lead = site.person("ann"), site.person("olga", Role.OWNER)
+    photo = lead.get("gallery")["photos"][0]["photo"]["id"]
+    body = {"action": "draw", "mention": MENTION, "box": [1, 1, 50, 50], "seen": 0}
+    for path, said in (("correct", body), ("undo", {}), ("redo", {})):
+        assert ann.post(f"gallery/{photo}/{path}", 403, **said)
+    assert "still" in lead.post(f"gallery/{photo}/correct", 422, **body)["error"]
+    assert "undo" in lead.post(f"gallery/{photo}/undo", 422)["error"]
+    assert lead.get(f"gallery/p{'0' * 24}", 404)

@@ -1,26 +1,27 @@
-"""Invitations, passwords, sessions and CSRF tokens."""
+"""Invitations, passwords, sessions, API tokens and suspensions."""
 
 from __future__ import annotations
 
-import pytest
 from starlette.testclient import TestClient
 
-from deixis.annotate.people import Role, forget_worker, invite
+from deixis.annotate.people import Role, accept_invitation, find_session, forget_worker, invite, suspend_worker
 from deixis.annotate.web.app import make_app
+from deixis.annotate.web.auth import hash_password
 from deixis.annotate.web.context import Limits
-from tests.annotate.web.conftest import Bench, MakeBench
-
-pytestmark = pytest.mark.parametrize("new_project", ["sqlite"], indirect=True)
+from tests.annotate.conftest import Bench, Browser, MakeBench
+from tests.annotate.fakes import ask
 
 PASSWORD = "correct horse battery"
 
 
+def invited(bench: Bench, name: str = "Eve", role: Role = Role.WORKER) -> str:
+    return invite(bench.project, name, role=role, vouched=True)[1]
+
+
 def joined(bench: Bench, name: str = "Ann", role: Role = Role.WORKER) -> TestClient:
     client = bench.new_client()
-    _, token = invite(bench.project, name, role=role, vouched=True)
-    response = client.post("/api/join", json={"token": token, "password": PASSWORD})
+    response = client.post("/api/join", json={"token": invited(bench, name, role), "password": PASSWORD})
     assert response.status_code == 200
-    client.headers["x-deixis-csrf"] = response.json()["csrf"]
     return client
 
 
@@ -59,7 +60,6 @@ def test_wrong_passwords_and_unknown_names_are_refused_alike(bench: MakeBench) -
     assert wrong.json() == nobody.json()
     right = client.post("/api/login", json={"name": "Ann", "password": PASSWORD})
     assert right.json()["user"]["name"] == "Ann"
-    client.headers["x-deixis-csrf"] = right.json()["csrf"]
     assert client.post("/api/logout", json={}).status_code == 200
     assert client.get("/api/session").json()["user"] is None
 
@@ -114,14 +114,20 @@ def test_a_new_password_ends_all_other_sessions(bench: MakeBench) -> None:
     assert there.get("/api/me").status_code == 401
 
 
-def test_requests_without_a_csrf_token_are_refused(bench: MakeBench) -> None:
-    ann = bench().person("Ann")
-    shown = ann.client.headers.pop("x-deixis-csrf")
-    assert ann.client.post("/api/next", json={}).status_code == 403
-    assert ann.client.post("/api/next", json={}, headers={"x-deixis-csrf": shown[::-1]}).status_code == 403
-    with_origin = {"x-deixis-csrf": shown, "origin": "https://evil.example"}
-    assert ann.client.post("/api/next", json={}, headers=with_origin).status_code == 403
-    assert ann.client.post("/api/next", json={}, headers={"x-deixis-csrf": shown}).status_code == 200
+def test_requests_from_pages_of_other_sites_are_refused(bench: MakeBench) -> None:
+    opened = bench()
+    cookie = opened.new_client().post("/api/join", json={"token": invited(opened), "password": PASSWORD})
+    assert "samesite=strict" in cookie.headers["set-cookie"].casefold()
+    ann = opened.person("Ann")
+    for header, value in (
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-site", "same-site"),
+        ("origin", "https://evil.example"),
+        ("origin", "null"),
+    ):
+        assert ann.client.post("/api/next", json={}, headers={header: value}).status_code == 403, value
+    for header, value in (("sec-fetch-site", "same-origin"), ("origin", "http://127.0.0.1")):
+        assert ann.client.post("/api/next", json={}, headers={header: value}).status_code == 200, value
     assert ann.client.get("/api/me", headers={"host": "evil.example"}).status_code == 421
 
 
@@ -177,3 +183,73 @@ def test_every_route_requires_a_login(bench: MakeBench) -> None:
             assert answer.status_code == 401, (method, path, answer.text)
             tried += 1
     assert tried > 20
+
+
+def with_token(bench: Bench, token: str) -> Browser:
+    client = bench.new_client()
+    client.headers["authorization"] = f"Bearer {token}"
+    return Browser("", token, client)
+
+
+def test_a_token_works_until_it_is_revoked_but_cannot_make_others(bench: MakeBench) -> None:
+    opened = bench()
+    ann, bob = opened.person("Ann"), opened.person("Bob")
+    made = ann.post("tokens", name="script")
+    program = with_token(opened, made["token"])
+    assert program.post("next")["question"]
+    program.post("tokens", 403, name="another")
+    program.get("tokens", 403)
+    assert [each["name"] for each in ann.get("tokens")["tokens"]] == ["script"]
+    assert bob.get("tokens")["tokens"] == []
+    assert bob.client.delete(f"/api/tokens/{made['id']}").status_code == 404
+    assert ann.client.delete(f"/api/tokens/{made['id']}").status_code == 200
+    program.post("next", 401)
+
+
+def test_a_token_has_the_rights_of_its_role(bench: MakeBench) -> None:
+    opened = bench()
+    worker = with_token(opened, opened.person("Ann").post("tokens", name="x")["token"])
+    owner = with_token(opened, opened.person("Olga", Role.OWNER).post("tokens", name="x")["token"])
+    worker.get("people", 403)
+    assert worker.client.get("/api/export").status_code == 403
+    assert owner.get("people")["people"]
+    assert owner.client.get("/api/export?to=entities").status_code == 400, "no photo is finished"
+    response = owner.client.get("/api/export?to=jsonl&unfinished=true")
+    assert response.headers["content-type"] == "application/zip"
+    assert response.content.startswith(b"PK")
+
+
+def test_a_suspended_person_is_signed_out_keeps_the_judgements_and_can_come_back(bench: MakeBench) -> None:
+    opened = bench(photos=2)
+    olga = opened.person("Olga", Role.OWNER)
+    _, invitation = invite(opened.project, "Ann", vouched=True)
+    ann_id = accept_invitation(opened.project, invitation, hash_password("a long password")).id
+    client = opened.new_client()
+    login = {"name": "ann", "password": "a long password"}
+    client.post("/api/login", json=login)
+    ann = Browser(ann_id, "", client)
+    ann.answer("yes")
+    held = ann.next()
+    assert olga.post(f"people/{ann_id}", suspended=True)["suspended"]
+    ann.post("next", 401)
+    ann.post("answer", 401, token=held["token"], answer="yes")
+    assert client.post("/api/login", json=login).status_code == 403
+    assert olga.get("dashboard")["judged"] == 1
+    others = opened.person("Bob")
+    assert others.next()["photo"] == held["photo"], "what they held is asked of others"
+    person = next(each for each in olga.get("people")["people"] if each["worker"] == ann_id)
+    assert (person["name"], person["suspended"], person["forgotten"]) == ("Ann", True, False)
+    assert not olga.post(f"people/{ann_id}", suspended=False)["suspended"]
+    assert client.post("/api/login", json=login).status_code == 200
+
+
+def test_nobody_suspends_themselves_and_an_owner_stays(bench: MakeBench) -> None:
+    opened = bench()
+    olga = opened.person("Olga", Role.OWNER)
+    olga.post(f"people/{olga.worker}", 400, suspended=True)
+    ann = opened.person("Ann")
+    ann.post(f"people/{olga.worker}", 403, suspended=True)
+    suspend_worker(opened.project, "Ann")
+    assert find_session(opened.project, ann.token) is None
+    bob = opened.person("Bob")
+    assert ask(opened.project, bob.worker)

@@ -1,0 +1,187 @@
+"""Routes of log-in: sessions, invitations, passwords and API tokens."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated
+
+from argon2 import PasswordHasher
+from argon2.exceptions import Argon2Error, InvalidHashError
+from fastapi import APIRouter, Depends, Path, Request, Response
+from starlette.exceptions import HTTPException
+
+from deixis import __version__
+from deixis.annotate.people import (
+    Worker,
+    accept_invitation,
+    create_token,
+    find_invitation,
+    find_password,
+    list_tokens,
+    revoke_token,
+    set_password,
+    start_session,
+)
+from deixis.annotate.web.context import Address, AppContext, Context, PersonWithBrowser, User, errors, limit_address
+from deixis.annotate.web.schemas import (
+    EmptyRequest,
+    EmptyResponse,
+    InvitationRequest,
+    InvitationResponse,
+    JoinRequest,
+    LoginRequest,
+    NewTokenResponse,
+    PasswordRequest,
+    SessionResponse,
+    TokenRequest,
+    TokensResponse,
+    UserInfo,
+)
+from deixis.annotate.web.work import read_assignment
+from deixis.annotate.workflow import Task, allowed_answers
+from deixis.data.records import ENTITY_TYPES
+from deixis.errors import DeixisError
+
+MIN_PASSWORD_LENGTH, MAX_PASSWORD_LENGTH = 10, 200
+
+router = APIRouter()
+
+
+@cache
+def _hasher() -> PasswordHasher:
+    return PasswordHasher()
+
+
+@cache
+def _dummy_hash() -> str:
+    return _hasher().hash("nobody has this password")
+
+
+def hash_password(password: str) -> str:
+    if not MIN_PASSWORD_LENGTH <= len(password) <= MAX_PASSWORD_LENGTH:
+        raise DeixisError(f"a password has {MIN_PASSWORD_LENGTH} to {MAX_PASSWORD_LENGTH} characters")
+    return _hasher().hash(password.encode(errors="replace"))
+
+
+def verify_password(password_hash: str | None, password: str) -> bool:
+    """Compare a password with a hash; None takes as long and is never right, so that names cannot be guessed."""
+    try:
+        _hasher().verify(password_hash or _dummy_hash(), password.encode(errors="replace"))
+    except (Argon2Error, InvalidHashError):
+        return False
+    return password_hash is not None
+
+
+@router.get("/session", summary="The user, and what the page needs to know about the project")
+async def session(request: Request, context: Context) -> SessionResponse:
+    user = await context.authentication.find_user(request)
+    if user is None:
+        return _describe_session(context, None)
+    response = _describe_session(context, user.worker)
+    if user.session.assignment is not None:
+        response.external = await context.readers.run(read_assignment, context.project, user.session.assignment)
+    return response
+
+
+@router.post("/login", summary="Log in", responses=errors(401, 429))
+async def login(response: Response, body: LoginRequest, context: Context, address: Address) -> SessionResponse:
+    context.delays.check(address, body.name)
+    found = await context.readers.run(find_password, context.project, body.name)
+    password_hash = found[1] if found else None
+    if not await context.password_workers.run(verify_password, password_hash, body.password) or found is None:
+        context.delays.failed(address, body.name)
+        raise HTTPException(401, "wrong name or password")
+    context.delays.succeeded(address, body.name)
+    _refuse_suspended(found[0])
+    return await _log_in(context, response, found[0])
+
+
+@router.post(
+    "/invitation",
+    summary="The person that an invitation is for",
+    responses=errors(404, 429),
+    dependencies=[Depends(limit_address)],
+)
+async def invitation(body: InvitationRequest, context: Context) -> InvitationResponse:
+    worker = await context.readers.run(find_invitation, context.project, body.token)
+    _refuse_suspended(worker)
+    return InvitationResponse(name=worker.name, role=worker.role, project=context.name)
+
+
+@router.post(
+    "/join",
+    summary="Accept an invitation, which can be used once",
+    responses=errors(404, 429),
+    dependencies=[Depends(limit_address)],
+)
+async def join(response: Response, body: JoinRequest, context: Context) -> SessionResponse:
+    _refuse_suspended(await context.readers.run(find_invitation, context.project, body.token))
+    password_hash = await context.password_workers.run(hash_password, body.password)
+    worker = await context.readers.run(accept_invitation, context.project, body.token, password_hash)
+    return await _log_in(context, response, worker)
+
+
+@router.post("/logout", summary="Log out", responses=errors(401, 403))
+async def logout(response: Response, body: EmptyRequest, context: Context, user: User) -> EmptyResponse:
+    await context.authentication.log_out(response, user)
+    return EmptyResponse()
+
+
+@router.post("/password", summary="Change the password and end other sessions", responses=errors(401, 403, 429))
+async def password(
+    response: Response, body: PasswordRequest, context: Context, user: User, address: Address
+) -> SessionResponse:
+    name = user.worker.name or ""
+    context.delays.check(address, name)
+    found = await context.readers.run(find_password, context.project, name)
+    if found is None or not await context.password_workers.run(verify_password, found[1], body.old):
+        context.delays.failed(address, name)
+        raise HTTPException(403, "the old password is wrong")
+    password_hash = await context.password_workers.run(hash_password, body.new)
+    await context.readers.run(set_password, context.project, user.id, password_hash)
+    context.authentication.clear_cache()
+    return await _log_in(context, response, user.worker)
+
+
+@router.get("/tokens", summary="One's own API tokens", responses=errors(401, 403))
+async def tokens(context: Context, user: PersonWithBrowser) -> TokensResponse:
+    return TokensResponse(tokens=await context.readers.run(list_tokens, context.project, user.id))
+
+
+@router.post("/tokens", summary="Make an API token, which is shown once", responses=errors(401, 403))
+async def new_token(body: TokenRequest, context: Context, user: PersonWithBrowser) -> NewTokenResponse:
+    number, secret = await context.readers.run(create_token, context.project, user.id, body.name, days=body.days)
+    return NewTokenResponse(id=number, token=secret)
+
+
+@router.delete("/tokens/{token}", summary="Revoke an API token", responses=errors(401, 403, 404))
+async def revoke(
+    token: Annotated[str, Path(pattern=r"^[0-9a-f]{8}$")], context: Context, user: PersonWithBrowser
+) -> EmptyResponse:
+    await context.readers.run(revoke_token, context.project, token, user.id)
+    context.authentication.clear_cache()
+    return EmptyResponse()
+
+
+async def _log_in(context: AppContext, response: Response, worker: Worker) -> SessionResponse:
+    token = await context.readers.run(start_session, context.project, worker.id)
+    context.authentication.set_cookie(response, token)
+    return _describe_session(context, worker)
+
+
+def _refuse_suspended(worker: Worker) -> None:
+    if worker.suspended:
+        raise HTTPException(403, "the project's owner has suspended you; ask them")
+
+
+def _describe_session(context: AppContext, worker: Worker | None) -> SessionResponse:
+    return SessionResponse(
+        project=context.name,
+        user=UserInfo(id=worker.id, name=worker.name, role=worker.role) if worker else None,
+        external=None,
+        tasks={task: [answer.value for answer in allowed_answers(task)] for task in Task},
+        types=list(ENTITY_TYPES),
+        photos=context.project.images is not None,
+        oidc=context.provider.settings.label if context.provider else None,
+        version=__version__,
+    )
