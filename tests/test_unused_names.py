@@ -14,6 +14,7 @@ REGISTERED = re.compile(r"(app|router|routes|\w+_app|\w+_routes|field_validator|
 """Decorators of commands, routes and validators."""
 
 REASONS = {
+    "deixis.annotate.mturk.hire": "part of the interface of Workforce",
     "deixis.models.calibrator.LogisticCalibrator.cross_fit": "evaluates every fit; called by scripts/fitting.py",
     "deixis.models.pipeline.Pipeline.from_pretrained": "public API",
     "deixis.models.pipeline.Pipeline.save_pretrained": "public API",
