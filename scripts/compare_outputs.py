@@ -47,7 +47,7 @@ TRAINED = {
     "two-branch": ("epochs=1", "hidden_size=16"),
     "grounder": ("epochs=1", "hidden_size=16"),
     "m-rnn": ("epochs=1",),
-    "hm-lstm": ("epochs=1", "round_epochs=1", "hidden_size=16"),
+    "hm-lstm": ("epochs=1", "round_epochs=1", "hidden_size=16", "word_vectors=shipped"),
 }
 EXPORTS = ("entities", "coco", "karpathy", "jsonl", "odvg", "label-studio")
 QUERIES = ("a cat", "two people on a street", "a rocket in:photos", "coffee +cup -cat", "no dogs", "a zebra")

@@ -97,6 +97,19 @@ class WordEmbedding(nn.Embedding):
         return self.frozen[words] + delta
 
 
+def recurrent_states(layer: nn.RNNBase, vectors: Tensor, lengths: Tensor, total_length: int | None = None) -> Tensor:
+    """States of a recurrent layer after each word (n, length, size), zeros beyond the length of a text."""
+    packed = pack_padded_sequence(vectors, lengths.cpu(), batch_first=True, enforce_sorted=False)
+    states: Tensor = pad_packed_sequence(layer(packed)[0], batch_first=True, total_length=total_length)[0]
+    return states
+
+
+def last_states(layer: nn.RNNBase, vectors: Tensor, lengths: Tensor) -> Tensor:
+    """State of a recurrent layer after the last word of each text: (n, size)."""
+    states = recurrent_states(layer, vectors, lengths)
+    return states[torch.arange(vectors.shape[0], device=vectors.device), lengths.to(vectors.device) - 1]
+
+
 Kind = Literal["lstm", "gru", "transformer"]
 
 
@@ -135,10 +148,7 @@ class LSTMEncoder(TextEncoder):
 
     def forward(self, words: Tensor, lengths: Tensor) -> Tensor:
         vectors = self.dropout(self.words(words))
-        packed = pack_padded_sequence(vectors, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        states, _ = pad_packed_sequence(self.recurrent(packed)[0], batch_first=True)
-        last: Tensor = states[torch.arange(words.shape[0], device=words.device), lengths.to(words.device) - 1]
-        return last
+        return last_states(self.recurrent, vectors, lengths)
 
 
 class GRUEncoder(TextEncoder):
@@ -152,8 +162,7 @@ class GRUEncoder(TextEncoder):
 
     def forward(self, words: Tensor, lengths: Tensor) -> Tensor:
         vectors = self.dropout(self.words(words))
-        packed = pack_padded_sequence(vectors, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        states, _ = pad_packed_sequence(self.recurrent(packed)[0], batch_first=True)
+        states = recurrent_states(self.recurrent, vectors, lengths)
         padding = torch.arange(states.shape[1], device=words.device) >= lengths.to(words.device)[:, None]
         return states.masked_fill(padding[:, :, None], -torch.inf).amax(dim=1)
 

@@ -27,13 +27,9 @@ def unit(generator: np.random.Generator, rows: int) -> Tensor:
 def random_pairs(seed: int, pairs: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Vectors of 5 regions and of texts, the region of each text, and random contrastive pairs."""
     rng = np.random.default_rng(seed)
-    visual, text = unit(rng, 5), unit(rng, pairs)
-    return (
-        visual,
-        text,
-        torch.from_numpy(rng.integers(5, size=pairs)),
-        torch.from_numpy(rng.random((pairs, pairs)) < 0.5),
-    )
+    visual, text, region = unit(rng, 5), unit(rng, pairs), torch.from_numpy(rng.integers(5, size=pairs))
+    contrast = torch.from_numpy(rng.random((pairs, pairs)) < 0.5)
+    return visual, text, region, contrast.fill_diagonal_(False)  # no pair contrasts with itself
 
 
 @given(st.integers(0, 500), st.integers(1, 9), st.sampled_from(["triplet", "hardest"]), st.floats(0, 1))

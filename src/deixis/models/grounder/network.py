@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from deixis.models.grounder.batches import RegionBatch, TextBatch
 from deixis.models.grounder.spec import GrounderSettings
-from deixis.models.networks import TextEncoder, TextEncoderShape, TransformerBlock
+from deixis.models.networks import TextEncoder, TextEncoderShape, TransformerBlock, recurrent_states
 from deixis.runtime import Array, Function
 
 _LOCATION_HIDDEN = 128
@@ -63,10 +62,7 @@ class WordEncoder(TextEncoder):
         longest = words.shape[1]
         if not len(words):  # the share of a process may be empty
             return self.words.weight.new_zeros(0, longest, self.size)
-        vectors = self.dropout(self.words(words))
-        packed = pack_padded_sequence(vectors, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        states: Tensor = pad_packed_sequence(self.recurrent(packed)[0], batch_first=True, total_length=longest)[0]
-        return states
+        return recurrent_states(self.recurrent, self.dropout(self.words(words)), lengths, longest)
 
 
 class Matching(nn.Module):

@@ -11,13 +11,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from deixis.arrays import Floats
 from deixis.data.pairs import Integers
 from deixis.models.hm_lstm.spec import HMLSTMSettings
 from deixis.models.hm_lstm.trees import TreeBatch
-from deixis.models.networks import WordEmbedding, move_tensors
+from deixis.models.networks import WordEmbedding, last_states, move_tensors
 from deixis.runtime import Array, Function
 from deixis.runtime.modules import eval_mode
 
@@ -64,7 +63,7 @@ class TreeLSTM(nn.Module):
         h_leaves, c_leaves = self.leaf_states(vectors[trees.leaf_words])
         kinds, hidden_size = self.forget_of_kind.shape[:2]
         with torch.autocast(self.forget.device.type, enabled=False):
-            h_leaves, passed_leaves = self.pass_on(h_leaves.to(self.forget), c_leaves.to(self.forget), 0)
+            h_leaves, passed_leaves = self.pass_on(h_leaves.to(self.forget), c_leaves.to(self.forget))
             h, passed = h_leaves[:0], passed_leaves[:0]
             states = [h]
             for level, leaves, owner in trees.by_level(kinds):
@@ -95,13 +94,14 @@ class TreeLSTM(nn.Module):
         c = i.sigmoid() * u.tanh() + passed  # the second eq. 7
         return self.pass_on(o.sigmoid() * c.tanh(), c, noun_phrases)  # eq. 8
 
-    def pass_on(self, h: Tensor, c: Tensor, noun_phrases: Tensor | int) -> tuple[Tensor, Tensor]:
+    def pass_on(self, h: Tensor, c: Tensor, noun_phrases: Tensor | int = 0) -> tuple[Tensor, Tensor]:
         """States h, and f ⊙ c for their parents: eq. 3 for noun phrases, which come first, and eq. 4 for others."""
         of_kind, bias = self.forget_of_kind, self.forget_bias
-        gates = torch.addmm(bias, h[noun_phrases:] if len(of_kind) > 1 else h, of_kind[-1].T)
-        if len(of_kind) > 1:
-            gates = torch.cat([torch.addmm(bias, h[:noun_phrases], of_kind[0].T), gates])
-        return h, gates.sigmoid() * c
+        if len(of_kind) == 1 or (isinstance(noun_phrases, int) and not noun_phrases):
+            return h, torch.addmm(bias, h, of_kind[-1].T).sigmoid() * c
+        of_noun_phrases = torch.addmm(bias, h[:noun_phrases], of_kind[0].T)
+        of_others = torch.addmm(bias, h[noun_phrases:], of_kind[1].T)
+        return h, torch.cat([of_noun_phrases, of_others]).sigmoid() * c
 
 
 class ChainLSTM(nn.Module):
@@ -121,10 +121,7 @@ class ChainLSTM(nn.Module):
 
     def read_words(self, words: Tensor, lengths: Tensor) -> Tensor:
         """State after the last of some words (n, length, word_dim)."""
-        packed = pack_padded_sequence(words, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        states, _ = pad_packed_sequence(self.recurrent(packed)[0], batch_first=True)
-        last: Tensor = states[torch.arange(words.shape[0], device=words.device), lengths.to(words.device) - 1]
-        return last
+        return last_states(self.recurrent, words, lengths)
 
 
 class EmbeddingLayer(nn.Module):
@@ -189,7 +186,7 @@ class HMLSTMNetwork(nn.Module):
 
     def leaves(self, words: Tensor) -> tuple[Tensor, Tensor]:
         assert isinstance(self.encoder, TreeLSTM)  # noqa: S101 - not called for a chain
-        return self.encoder.pass_on(*self.encoder.leaf_states(words), 0)
+        return self.encoder.pass_on(*self.encoder.leaf_states(words))
 
     def inner(self, sums: Tensor, passed: Tensor, noun_phrases: Tensor) -> tuple[Tensor, Tensor]:
         assert isinstance(self.encoder, TreeLSTM)  # noqa: S101 - as above

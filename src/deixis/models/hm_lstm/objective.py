@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from deixis.data.pairs import Integers, RaggedArray
 from deixis.models.hm_lstm.correspondence import Correspondences
@@ -20,7 +19,12 @@ from deixis.models.hm_lstm.spec import HMLSTMSettings
 from deixis.models.hm_lstm.trees import TreeBatch
 from deixis.models.networks import move_tensors
 from deixis.models.training.distributed import gather_with_gradient, own_share, sharded_forward
-from deixis.models.training.objective import LossValue, ShuffledSampler
+from deixis.models.training.objective import (
+    LossValue,
+    ShuffledSampler,
+    contrastive_cross_entropies,
+    ranking_hinges,
+)
 
 
 @dataclass(frozen=True)
@@ -118,21 +122,17 @@ def pair_losses(visual: Tensor, text: Tensor, region: Tensor, contrast: Tensor, 
     `contrast` comes from `contrastive_pairs`.
     """
     scores = visual[region] @ text.T  # s(v_k, h_l) in row k and column l
-    positive = scores.diagonal()[:, None]
+    to_text, to_visual = (_losses(each, contrast, settings) for each in (scores, scores.T))
+    return to_text + to_visual
+
+
+def _losses(scores: Tensor, contrast: Tensor, settings: HMLSTMSettings) -> Tensor:
+    """The loss of each pair in one direction: of its score, on the diagonal, and those of its contrastive pairs."""
     if settings.loss == "softmax":
-        to_text, to_visual = (_cross_entropies(each / settings.temperature, contrast) for each in (scores, scores.T))
-        return to_text + to_visual
-    to_text = functional.relu(settings.margin - positive + scores) * contrast
-    to_visual = functional.relu(settings.margin - positive + scores.T) * contrast
-    if settings.loss == "hardest":
-        return to_text.amax(dim=1) + to_visual.amax(dim=1)
-    return to_text.sum(dim=1) + to_visual.sum(dim=1)
-
-
-def _cross_entropies(scores: Tensor, contrast: Tensor) -> Tensor:
-    """Per row, the cross entropy of the pair itself, on the diagonal, against its contrastive pairs."""
-    diagonal = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
-    return scores.masked_fill(~(contrast | diagonal), -torch.inf).logsumexp(dim=1) - scores.diagonal()
+        logits = scores / settings.temperature
+        return contrastive_cross_entropies(logits.diagonal(), logits, contrast)
+    hinges = ranking_hinges(scores.diagonal(), scores.masked_fill(~contrast, -torch.inf), settings.margin)
+    return hinges.amax(dim=1) if settings.loss == "hardest" else hinges.sum(dim=1)
 
 
 @dataclass(frozen=True)

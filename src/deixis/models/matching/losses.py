@@ -22,15 +22,15 @@ from deixis.models.matching.samplers import LabelledPairs, TripletBatch, distanc
 from deixis.models.matching.spec import TwoBranchSettings
 from deixis.models.networks import move_tensors
 from deixis.models.training.distributed import sharded_forward
-from deixis.models.training.objective import LossValue
+from deixis.models.training.objective import LossValue, contrastive_cross_entropies, ranking_hinges
 
 Features = Tensor | NDArray[np.floating] | NDArray[np.integer]
 """One row per region, photo or text; may be memory-mapped, and in half precision."""
 
 
 @dataclass(frozen=True)
-class Candidates:
-    """Targets and positives (P, d), a pool (N, d), and which of the pool are negatives of each target (P, N)."""
+class Triplets:
+    """Targets and their positives (P, d), a pool (N, d), and which of the pool are negatives of each target (P, N)."""
 
     targets: Tensor
     positives: Tensor
@@ -38,28 +38,28 @@ class Candidates:
     allowed: Tensor
 
 
-def to_text(visual: Tensor, text: Tensor, batch: TripletBatch) -> Candidates:
+def to_text(visual: Tensor, text: Tensor, batch: TripletBatch) -> Triplets:
     """Eq. 1: targets are regions or photos; positives their texts; negatives the texts of other groups."""
     target, positive = batch.visual_targets.T
-    return Candidates(_take(visual, target), _take(text, positive), text, batch.text_negatives[positive])
+    return Triplets(_take(visual, target), _take(text, positive), text, batch.text_negatives[positive])
 
 
-def to_visual(visual: Tensor, text: Tensor, batch: TripletBatch) -> Candidates:
+def to_visual(visual: Tensor, text: Tensor, batch: TripletBatch) -> Triplets:
     """Eq. 2: targets are texts; positives the regions or photos that they name; negatives other ones."""
     target, positive = batch.text_targets.T
-    return Candidates(_take(text, target), _take(visual, positive), visual, batch.visual_negatives_of(target))
+    return Triplets(_take(text, target), _take(visual, positive), visual, batch.visual_negatives_of(target))
 
 
-def among_visual(visual: Tensor, batch: TripletBatch) -> Candidates:
+def among_visual(visual: Tensor, batch: TripletBatch) -> Triplets:
     """Eq. 4: targets are regions; positives other regions of the same phrase; negatives regions it does not name."""
     target, positive, shared = batch.visual_neighbours.T
-    return Candidates(_take(visual, target), _take(visual, positive), visual, batch.visual_negatives_of(shared))
+    return Triplets(_take(visual, target), _take(visual, positive), visual, batch.visual_negatives_of(shared))
 
 
-def among_text(text: Tensor, batch: TripletBatch) -> Candidates:
+def among_text(text: Tensor, batch: TripletBatch) -> Triplets:
     """Eq. 5: targets are texts; positives other texts of their group; negatives texts of other groups."""
     target, positive = batch.text_neighbours.T
-    return Candidates(_take(text, target), _take(text, positive), text, batch.text_negatives[target])
+    return Triplets(_take(text, target), _take(text, positive), text, batch.text_negatives[target])
 
 
 def _take(vectors: Tensor, positions: Tensor) -> Tensor:
@@ -100,11 +100,10 @@ class TripletLoss:
         terms = {name: term / batch.size for name, term in terms.items()}
         return LossValue(torch.stack(list(terms.values())).sum(), {name: term.detach() for name, term in terms.items()})
 
-    def _hinges(self, candidates: Candidates) -> Tensor:
-        mined = hardest_negatives(candidates.targets, candidates.pool, candidates.allowed, self.max_negatives)
-        near = distance(candidates.targets, candidates.positives)[:, None]
-        # Missing negatives are infinitely far and add 0.
-        return functional.relu(self.margin + near - distance_of_cosine(mined.cosines)).sum()
+    def _hinges(self, triplets: Triplets) -> Tensor:
+        mined = hardest_negatives(triplets.targets, triplets.pool, triplets.allowed, self.max_negatives)
+        near, far = distance(triplets.targets, triplets.positives), distance_of_cosine(mined.cosines)
+        return ranking_hinges(-near, -far, self.margin).sum()
 
 
 @dataclass(frozen=True)
@@ -121,18 +120,17 @@ class HardestLoss:
             self._hinges(to_text(visual, text, batch)).mean() + self._hinges(to_visual(visual, text, batch)).mean()
         )
 
-    def _hinges(self, candidates: Candidates) -> Tensor:
-        mined = hardest_negatives(candidates.targets, candidates.pool, candidates.allowed, 1)
-        near = (candidates.targets * candidates.positives).sum(dim=1)
-        return functional.relu(self.margin - near + mined.cosines[:, 0])
+    def _hinges(self, triplets: Triplets) -> Tensor:
+        mined = hardest_negatives(triplets.targets, triplets.pool, triplets.allowed, 1)
+        near = (triplets.targets * triplets.positives).sum(dim=1)
+        return ranking_hinges(near, mined.cosines, self.margin)[:, 0]
 
 
 @dataclass(frozen=True)
 class SoftmaxLoss:
     """InfoNCE (van den Oord et al., 2018): cross entropy of the positive among the negatives, mean of both directions.
 
-    Logits are cosines divided by a learned temperature, which is clamped at `MIN_TEMPERATURE`. `label_smoothing` is
-    spread evenly over the positive and the negatives.
+    Logits are cosines divided by a learned temperature, which is clamped at `MIN_TEMPERATURE`.
     """
 
     log_temperature: Tensor
@@ -142,19 +140,15 @@ class SoftmaxLoss:
     def __call__(self, visual: Tensor, text: Tensor, batch: TripletBatch) -> LossValue:
         sides = to_text(visual, text, batch), to_visual(visual, text, batch)
         return LossValue(
-            sum((self._cross_entropies(candidates).mean() for candidates in sides), visual.new_zeros(())) / 2,
+            sum((self._cross_entropies(triplets).mean() for triplets in sides), visual.new_zeros(())) / 2,
             {"temperature": self.log_temperature.detach().exp()},
         )
 
-    def _cross_entropies(self, candidates: Candidates) -> Tensor:
+    def _cross_entropies(self, triplets: Triplets) -> Tensor:
         scale = (-self.log_temperature).exp().clamp(max=1 / self.MIN_TEMPERATURE)
-        positive = scale * (candidates.targets * candidates.positives).sum(dim=1)
-        negatives = scale * (candidates.targets @ candidates.pool.T)
-        # One more column instead of logaddexp, which has no gradient where no negative is allowed.
-        logits = torch.cat([positive[:, None], negatives.masked_fill(~candidates.allowed, -torch.inf)], dim=1)
-        mean = (positive + (negatives * candidates.allowed).sum(dim=1)) / (1 + candidates.allowed.sum(dim=1))
-        expected = (1 - self.label_smoothing) * positive + self.label_smoothing * mean
-        return logits.logsumexp(dim=1) - expected
+        positive = scale * (triplets.targets * triplets.positives).sum(dim=1)
+        negatives = scale * (triplets.targets @ triplets.pool.T)
+        return contrastive_cross_entropies(positive, negatives, triplets.allowed, self.label_smoothing)
 
 
 def logistic_loss(scores: Tensor, matches: Tensor) -> Tensor:

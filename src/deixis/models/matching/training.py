@@ -33,8 +33,8 @@ from deixis.models.training.objective import DevScores, Sampler, Stage, Validati
 from deixis.models.training.regions import dev_regions, localization_scores, phrase_vectors, region_set
 from deixis.models.training.runner import Run, TrainingData, proposals_of, provenance_of
 
-Rows = NDArray[np.float16] | NDArray[np.float32]
-TextInput = Rows | Sequence[str]
+FeatureArray = NDArray[np.float16] | NDArray[np.float32]
+TextInput = FeatureArray | Sequence[str]
 """Text features, a row for each text; or the texts, for a network with a text encoder."""
 
 
@@ -42,7 +42,7 @@ TextInput = Rows | Sequence[str]
 class MatchingData(TrainingData):
     """Pairs to train on."""
 
-    visual: Rows  # features of photos or regions, by the rows that samplers name
+    visual: FeatureArray  # features of photos or regions, by the rows that samplers name
     text: TextInput  # sentences or phrases, likewise
     pairs: RegionPhrasePairs | NDArray[np.int64]  # regions and phrases; or the row of the photo of each sentence
     training_texts: Callable[[], Sequence[str]]  # every training text, as often as it occurs: what a vocabulary counts
@@ -211,6 +211,6 @@ def similarity_objective(run: Run, pipeline: MatchingPipeline, data: MatchingDat
     return Stage(model.network, sampler, loss)
 
 
-def _on(device: torch.device, rows: Rows) -> Features:
+def _on(device: torch.device, rows: FeatureArray) -> Features:
     """Features on a GPU, copied there once; on the CPU they stay memory-mapped."""
     return rows if device.type == "cpu" else torch.from_numpy(np.ascontiguousarray(rows)).to(device)

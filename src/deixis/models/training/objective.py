@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 
 from deixis.data.pairs import Integers
 from deixis.errors import DatasetError
@@ -89,6 +91,24 @@ class Loss(Protocol[Batch_contra]):
     def __call__(self, network: Any, batch: Batch_contra) -> LossValue:
         """Return the mean loss of a batch; `network` is that of the `Stage`."""
         ...
+
+
+def ranking_hinges(positive: Tensor, negatives: Tensor, margin: float) -> Tensor:
+    """[m − s⁺ + s⁻]₊ for positives with scores s⁺ (n,) and negatives with scores s⁻ (n, k), −∞ for none: (n, k)."""
+    return functional.relu(margin - positive[:, None] + negatives)
+
+
+def contrastive_cross_entropies(
+    positive: Tensor, negatives: Tensor, allowed: Tensor, label_smoothing: float = 0.0
+) -> Tensor:
+    """Cross entropy of each positive (n,) among the allowed ones (n, k) of the negatives, given logits: (n,).
+
+    `label_smoothing` is spread evenly over the positive and its negatives.
+    """
+    # One more column instead of logaddexp, which has no gradient where no negative is allowed.
+    logits = torch.cat([positive[:, None], negatives.masked_fill(~allowed, -torch.inf)], dim=1)
+    mean = (positive + (negatives * allowed).sum(dim=1)) / (1 + allowed.sum(dim=1))
+    return logits.logsumexp(dim=1) - ((1 - label_smoothing) * positive + label_smoothing * mean)
 
 
 @dataclass(frozen=True)
