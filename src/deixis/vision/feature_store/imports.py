@@ -2,12 +2,12 @@
 
 A file of photo vectors has one matrix with a row or column per photo, or one vector per photo under its name. Regions
 are in a file, or in a folder with one file per photo, as Fast R-CNN, bottom-up attention and other detectors give them.
-Their arrays are found by their names (`FEATURES`, `BOXES`, …), in one of these layouts:
+Their arrays are found by their names (`ARRAYS`), in one of these layouts:
 
 ==========================================  =========================================================================
 features (photos, regions, size)            boxes (photos, regions, 4); rows of zeros at the end are padding
 features (all regions, size)                boxes (all regions, 4); with the first and last region of each photo
-                                            (`POSITIONS`), or their numbers (`COUNTS`), or a photo name per region
+                                            (positions), or their numbers (counts), or a photo name per region
 ``NAME/features`` and ``NAME/boxes``        groups of an HDF5 file, or names with a slash; one pair per photo
 cells of matrices, in MATLAB                one cell per photo
 a folder of files ``NAME.npz``, …           features (regions, size) and boxes (regions, 4) in each
@@ -43,14 +43,19 @@ from deixis.vision.feature_store.updates import UpdateReport, drop_missing
 from deixis.vision.proposals import Proposals, rank_boxes
 
 FEATURE_NAMES = ("features", "feats", "whole", "vectors", "data", "x")
-FEATURES = ("image_features", "region_features", *FEATURE_NAMES, "feat", "fc7")
-BOXES = ("boxes", "bbox", "bboxes", "image_bb", "rois", "box")
-SCORES = ("scores", "objects_conf", "objectness", "conf")
-COUNTS = ("counts", "num_boxes", "num_bbox", "n_boxes")
-POSITIONS = ("pos_boxes", "positions")
-WIDTHS = ("image_w", "image_width", "width", "widths", "w")
-HEIGHTS = ("image_h", "image_height", "height", "heights", "h")
+ARRAYS = {
+    "features": ("image_features", "region_features", *FEATURE_NAMES, "feat", "fc7"),
+    "boxes": ("boxes", "bbox", "bboxes", "image_bb", "rois", "box"),
+    "scores": ("scores", "objects_conf", "objectness", "conf"),
+    "counts": ("counts", "num_boxes", "num_bbox", "n_boxes"),
+    "positions": ("pos_boxes", "positions"),
+    "width": ("image_w", "image_width", "width", "widths", "w"),
+    "height": ("image_h", "image_height", "height", "heights", "h"),
+}
 """Accepted names of arrays, in order of preference and in any case."""
+
+OF_REGIONS = ("features", "boxes", "scores")
+"""Arrays with a row for each region; others have a number for each photo."""
 
 BoxFormat = Literal["xyxy", "xywh"]
 
@@ -147,16 +152,16 @@ def open_regions(path: Path, boxes: Path | None = None, ids: list[str] | None = 
         return
     with ExitStack() as stack:
         arrays = stack.enter_context(open_arrays(path, ids))
-        numbers = arrays.top_level
+        known = _known(arrays.top_level)
         if boxes is not None:
             others = stack.enter_context(open_arrays(boxes)).numbers
-            found = find_array(others, BOXES)
+            found = find_array(others, ARRAYS["boxes"])
             found = next(iter(others.values())) if found is None and len(others) == 1 else found
             if found is None:
                 raise DatasetError(f"{boxes}: has no array called boxes")
-            numbers[BOXES[0]] = found
+            known["boxes"] = found
         with readable(path):
-            layout = _layout(arrays, numbers)
+            layout = _layout(arrays, known)
 
         def read(index: int) -> Regions:
             with readable(path):
@@ -172,102 +177,102 @@ def _open_folder(folder: Path) -> Table[Regions]:
 
     def read(index: int) -> Regions:
         with open_arrays(files[index]) as arrays, readable(files[index]):
-            return _read_regions(files[index], arrays.numbers)
+            return _read_regions(files[index], _known(arrays.numbers))
 
     return Table([path.stem for path in files], read)
 
 
+def _known(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arrays with known names, by the keys of `ARRAYS`."""
+    found = {key: find_array(arrays, names) for key, names in ARRAYS.items()}
+    return {key: array for key, array in found.items() if array is not None}
+
+
 Layout = Table[Mapping[str, Any]]
-"""The arrays of each photo by name."""
+"""The arrays of each photo, by the keys of `ARRAYS`."""
 
 
-def _layout(arrays: Arrays, numbers: Mapping[str, Any]) -> Layout:
-    features, boxes, groups = find_array(numbers, FEATURES), find_array(numbers, BOXES), arrays.groups
+def _layout(arrays: Arrays, known: Mapping[str, Any]) -> Layout:
+    features, boxes, groups = known.get("features"), known.get("boxes"), arrays.groups
     if features is not None and boxes is not None and features.ndim == boxes.ndim:
         if features.ndim == 3:
-            return _padded_layout(arrays, numbers, features, boxes)
+            return _padded_layout(arrays, known)
         if features.ndim == 2:
-            return _flat_layout(arrays, numbers, features, boxes)
-    if groups and all(name.lower() in (*FEATURES, *BOXES, *SCORES) for name in groups):
-        return _cell_layout(arrays, numbers, find_array(groups, FEATURES), find_array(groups, BOXES))
+            return _flat_layout(arrays, known)
+    if groups and all(any(name.lower() in ARRAYS[key] for key in OF_REGIONS) for name in groups):
+        return _cell_layout(arrays, known, _known(groups))
     if groups:
         names = list(groups)
-        return Table(names, lambda index: groups[names[index]])
+        return Table(names, lambda index: _known(groups[names[index]]))
     listed = (list_shapes(arrays.numbers) or "no numbers")[:200]
     raise DatasetError(f"{arrays.path}: no features and boxes of regions (found: {listed})")
 
 
-def _rows(numbers: Mapping[str, Any], index: int, rows: int | slice) -> dict[str, Any]:
+def _of_photo(known: Mapping[str, Any], index: int, rows: int | slice) -> dict[str, Any]:
     """Return the arrays of one photo: its rows of the arrays of regions, and its number of those of photos."""
-    found: dict[str, Any] = {}
-    for names in (FEATURES, BOXES, SCORES, COUNTS, WIDTHS, HEIGHTS):
-        if (array := find_array(numbers, names)) is None:
-            continue
-        if names in (FEATURES, BOXES, SCORES):
-            found[names[0]] = array[rows]
-        else:
-            values = np.ravel(array[()])
-            found[names[0]] = values[0 if len(values) == 1 else index]
+    found = {key: known[key][rows] for key in OF_REGIONS if key in known}
+    for key in ("counts", "width", "height"):
+        if key in known:
+            values = np.ravel(known[key][()])
+            found[key] = values[0 if len(values) == 1 else index]
     return found
 
 
-def _padded_layout(arrays: Arrays, numbers: Mapping[str, Any], features: Any, boxes: Any) -> Layout:
-    names = arrays.names
+def _padded_layout(arrays: Arrays, known: Mapping[str, Any]) -> Layout:
+    names, features, boxes = arrays.names, known["features"], known["boxes"]
     if len(features) != len(boxes) or len(features) != len(names):
         raise DatasetError(
             f"{arrays.path}: features of {len(features):,} photos, boxes of {len(boxes):,} and {len(names):,} names "
             "do not fit"
         )
-    return Table(names, lambda index: _rows(numbers, index, index))
+    return Table(names, lambda index: _of_photo(known, index, index))
 
 
-def _flat_layout(arrays: Arrays, numbers: Mapping[str, Any], features: Any, boxes: Any) -> Layout:
-    names, total = arrays.names, len(boxes)
-    positions, counts = find_array(numbers, POSITIONS), find_array(numbers, COUNTS)
-    if positions is not None:
-        ranges = [(int(begin), int(end)) for begin, end in np.asarray(positions[:]).reshape(-1, 2)]
+def _flat_layout(arrays: Arrays, known: Mapping[str, Any]) -> Layout:
+    names, total = arrays.names, len(known["boxes"])
+    if "positions" in known:
+        ranges = [(int(begin), int(end)) for begin, end in np.asarray(known["positions"][:]).reshape(-1, 2)]
     else:
-        if counts is None:
+        if "counts" in known:
+            lengths = np.ravel(np.asarray(known["counts"][:], dtype=np.int64))
+        else:
             runs = [(name, len(list(group))) for name, group in groupby(names)]
             names, lengths = [name for name, _ in runs], np.array([count for _, count in runs], dtype=np.int64)
-        else:
-            lengths = np.ravel(np.asarray(counts[:], dtype=np.int64))
         ends = np.cumsum(lengths).tolist()
         ranges = list(zip([0, *ends[:-1]], ends, strict=True))
     valid = len(ranges) == len(names) and all(0 <= begin <= end <= total for begin, end in ranges)
-    if not valid or (ranges and max(end for _, end in ranges) != total) or len(features) != total:
+    if not valid or (ranges and max(end for _, end in ranges) != total) or len(known["features"]) != total:
         raise DatasetError(
-            f"{arrays.path}: {len(features):,} vectors and {total:,} boxes do not fit {len(names):,} names; give the "
-            f"regions of each photo as {POSITIONS[0]} or {COUNTS[0]}, or a photo name per region"
+            f"{arrays.path}: {len(known['features']):,} vectors and {total:,} boxes do not fit {len(names):,} names; "
+            "give the regions of each photo as pos_boxes or counts, or a photo name per region"
         )
 
     def photo(index: int) -> Mapping[str, Any]:
         begin, end = ranges[index]
-        return _rows({**numbers, COUNTS[0]: np.array(end - begin)}, index, slice(begin, end))
+        return _of_photo(known, index, slice(begin, end)) | {"counts": np.array(end - begin)}
 
     return Table(names, photo)
 
 
-def _cell_layout(arrays: Arrays, numbers: Mapping[str, Any], features: Any, boxes: Any) -> Layout:
+def _cell_layout(arrays: Arrays, known: Mapping[str, Any], cells: Mapping[str, Mapping[str, Any]]) -> Layout:
     names = arrays.names
-    if features is None or boxes is None or len(features) != len(names) or len(boxes) != len(names):
+    if any(key not in cells or len(cells[key]) != len(names) for key in ("features", "boxes")):
         raise DatasetError(f"{arrays.path}: cells of features, cells of boxes and {len(names):,} names do not fit")
-    sizes = {key: array for key, array in numbers.items() if key.lower() in (*WIDTHS, *HEIGHTS)}
+    sizes = {key: known[key] for key in ("width", "height") if key in known}
 
     def photo(index: int) -> Mapping[str, Any]:
-        cells = {FEATURES[0]: features[str(index)], BOXES[0]: boxes[str(index)]}
-        return _rows(sizes, index, index) | cells
+        return _of_photo(sizes, index, index) | {key: cells[key][str(index)] for key in ("features", "boxes")}
 
     return Table(names, photo)
 
 
 def _read_regions(path: Path, arrays: Mapping[str, Any]) -> Regions:
-    features, boxes, scores = (find_array(arrays, name) for name in (FEATURES, BOXES, SCORES))
-    if features is None or boxes is None:
-        raise DatasetError(f"{path}: has no array called {'features' if features is None else 'boxes'}")
+    for key in ("features", "boxes"):
+        if key not in arrays:
+            raise DatasetError(f"{path}: has no array called {key}")
     with np.errstate(over="ignore"):
-        vectors = np.asarray(features[:], dtype=np.float32)
-    corners = np.asarray(boxes[:], dtype=np.float64)
+        vectors = np.asarray(arrays["features"][:], dtype=np.float32)
+    corners = np.asarray(arrays["boxes"][:], dtype=np.float64)
     if vectors.ndim != 2 or corners.ndim != 2 or 4 not in corners.shape:
         raise DatasetError(f"{path}: features {vectors.shape} and boxes {corners.shape} of a photo are not matrices")
     if corners.shape[1] != 4:  # a column per region, as is common in MATLAB
@@ -276,19 +281,15 @@ def _read_regions(path: Path, arrays: Mapping[str, Any]) -> Regions:
         vectors = vectors.T
     if len(vectors) != len(corners):
         raise DatasetError(f"{path}: {len(vectors):,} vectors and {len(corners):,} boxes of a photo do not fit")
-    values = None if scores is None else np.asarray(scores[:], dtype=np.float64)
-    if values is not None and values.ndim == 2 and len(values) == len(corners):
-        values = values.max(axis=1)  # of each class
-    if values is not None and values.shape != (len(corners),):
-        values = None
-    count, width, height = (_number(find_array(arrays, name)) for name in (COUNTS, WIDTHS, HEIGHTS))
-    used = np.arange(len(corners)) < int(count) if count is not None else (corners != 0).any(1) | vectors.any(1)
-    size = None if width is None or height is None else (width, height)
-    return Regions(vectors[used], corners[used], None if values is None else values[used], size)
-
-
-def _number(array: Any | None) -> float | None:
-    return None if array is None else float(np.ravel(array[()])[0])
+    scores = np.asarray(arrays["scores"][:], dtype=np.float64) if "scores" in arrays else None
+    if scores is not None and scores.ndim == 2 and len(scores) == len(corners):
+        scores = scores.max(axis=1)  # of each class
+    if scores is not None and scores.shape != (len(corners),):
+        scores = None
+    numbers = {key: float(np.ravel(arrays[key][()])[0]) for key in ("counts", "width", "height") if key in arrays}
+    used = np.arange(len(corners)) < int(numbers["counts"]) if "counts" in numbers else corners.any(1) | vectors.any(1)
+    size = (numbers["width"], numbers["height"]) if {"width", "height"} <= numbers.keys() else None
+    return Regions(vectors[used], corners[used], None if scores is None else scores[used], size)
 
 
 def _in_photo(
@@ -307,7 +308,7 @@ def _in_photo(
     if outside > _TOLERANCE:
         raise DatasetError(
             f"{path}: photo {photo}: boxes leave the photo of {width} × {height} by {outside:.0f} pixels; if they are "
-            f"those of another size of it, the file must have {WIDTHS[0]} and {HEIGHTS[0]}; or try --box-format xywh"
+            "those of another size of it, the file must have image_w and image_h; or try --box-format xywh"
         )
     boxes = geometry.clip(boxes, width, height)
     scores = np.linspace(1, 0, len(boxes) + 1)[:-1] if found.scores is None else found.scores
@@ -445,9 +446,8 @@ def import_features(
             raise DatasetError(f"{regions}: vectors have different sizes: {sorted(shapes)}")
         [(dimension, channels)] = shapes
         fingerprint = f"{IMPORTED}:{_hash(filter(None, [regions, boxes, photos, ids]), box_format if regions else '')}"
-        contents = Contents(fingerprint, fingerprint, dimension)
-        if regions is not None:
-            contents = Contents(fingerprint, fingerprint, dimension, channels, 0, IMPORTED, most, fingerprint)
+        of_regions = (channels, 0, IMPORTED, most, fingerprint) if regions is not None else ()
+        contents = Contents(fingerprint, fingerprint, dimension, *of_regions)
         unknown = len(next(iter(tables.values())).names) - len(first)
         with open_writer(path, contents, on_progress=on_progress) as writer:
             report = UpdateReport(damaged=writer.damaged, dropped=drop_missing(writer, dataset), unknown=unknown)
