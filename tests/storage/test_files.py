@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from pathlib import Path
 
 import pytest
 
-from deixis.storage.files import hash_file, is_file_name, is_relative_path
+from deixis.storage.files import cache_folder, config_folder, data_folder, hash_file, is_file_name, is_relative_path
 
 
 @pytest.mark.parametrize("name", ["1", "a b", "a.b", "Bildschirmfoto\u202f3", "写真", "12:30", "...", "-x"])
@@ -36,3 +37,22 @@ def test_paths_that_leave_a_folder_are_refused(path: str) -> None:
 def test_the_hash_is_the_sha256_of_the_bytes(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a").write_bytes(content)
     assert hash_file(tmp_path / "a") == hashlib.sha256(content).hexdigest()
+
+
+FOLDERS = [
+    (cache_folder, "XDG_CACHE_HOME", ".cache"),
+    (config_folder, "XDG_CONFIG_HOME", ".config"),
+    (data_folder, "XDG_DATA_HOME", ".local/share"),
+]
+
+
+@pytest.mark.parametrize(("folder", "variable", "usual"), FOLDERS)
+def test_a_variable_comes_before_the_home_folder(
+    folder: object, variable: str, usual: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv(variable, str(tmp_path / "chosen"))
+    assert folder() == tmp_path / "chosen" / "deixis"
+    monkeypatch.delenv(variable)
+    assert folder() == tmp_path / usual / "deixis"

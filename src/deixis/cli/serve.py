@@ -12,7 +12,7 @@ import typer
 from deixis.cli.output import Index, note, plural, progress, use_one_blas_thread, working
 from deixis.errors import DeixisError
 from deixis.search.places import index_place
-from deixis.storage.user_folders import cache_folder
+from deixis.storage.files import cache_folder
 
 Host = Annotated[
     str,

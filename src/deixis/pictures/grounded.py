@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from PIL import Image, ImageDraw
 
+from deixis.data.images import flatten
 from deixis.errors import DeixisError
 from deixis.pictures.style import (
     BLACK,
@@ -152,13 +153,7 @@ def _resized(photo: Image.Image) -> tuple[Image.Image, float]:
     long_side = max(photo.size)
     factor = min(max(long_side, LONG_SIDE[0]), LONG_SIDE[1]) / long_side
     size = (max(1, round(photo.width * factor)), max(1, round(photo.height * factor)))
-    solid = Image.new("RGB", photo.size, WHITE)
-    if photo.has_transparency_data:
-        clear = photo.convert("RGBA")
-        solid.paste(clear, mask=clear.getchannel("A"))
-    else:
-        solid.paste(photo.convert("RGB"))
-    return solid.resize(size, Image.Resampling.LANCZOS), factor
+    return flatten(photo).resize(size, Image.Resampling.LANCZOS), factor
 
 
 def _remark(phrase: PhraseBoxes) -> float | str | None:

@@ -11,8 +11,8 @@ from shlex import quote
 from typing import Any
 
 from deixis.errors import DeixisError
+from deixis.storage.files import config_folder, data_folder
 from deixis.storage.sql import hide_password, is_postgres
-from deixis.storage.user_folders import config_folder, data_folder
 
 VARIABLE = "DEIXIS_INDEX"
 DEFAULT_NAME = "photos"

@@ -1,4 +1,4 @@
-"""Safe file names and file hashes."""
+"""Safe file names, file hashes, and the folders of the user for data, settings and caches."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import stat
+import sys
 from pathlib import Path, PureWindowsPath
 from typing import IO, Any
 
@@ -81,3 +82,33 @@ def hash_file(path: Path) -> str:
     with open_file(path) as file:
         content: Any = file  # as `file_digest` expects
         return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+# Folders of the user, as this system has them.
+
+_OURS = "deixis"
+
+
+def data_folder() -> Path:
+    """Return the folder for what the user would miss: ``~/.local/share/deixis`` on Linux."""
+    return _folder("XDG_DATA_HOME", ".local/share", "Library/Application Support", "")
+
+
+def config_folder() -> Path:
+    """Return the folder for settings: ``~/.config/deixis`` on Linux."""
+    return _folder("XDG_CONFIG_HOME", ".config", "Library/Application Support", "")
+
+
+def cache_folder() -> Path:
+    """Return the folder for what can be made again: ``~/.cache/deixis`` on Linux."""
+    return _folder("XDG_CACHE_HOME", ".cache", "Library/Caches", "Cache")
+
+
+def _folder(variable: str, linux: str, mac: str, windows: str) -> Path:
+    if base := os.environ.get(variable):
+        return Path(base) / _OURS
+    if sys.platform == "darwin":
+        return Path.home() / mac / _OURS
+    if sys.platform == "win32" and (local := os.environ.get("LOCALAPPDATA")):
+        return Path(local) / _OURS / windows
+    return Path.home() / linux / _OURS

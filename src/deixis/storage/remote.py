@@ -21,7 +21,7 @@ from urllib.parse import quote, unquote
 
 from deixis.errors import DeixisError
 from deixis.storage.atomic import explain_os_errors
-from deixis.storage.user_folders import data_folder
+from deixis.storage.files import data_folder
 
 _URL = re.compile(r"(?P<protocols>[A-Za-z][\w+.-]+(::[A-Za-z][\w+.-]+)*)://(?P<rest>.*)", re.DOTALL)
 _FIRST_PART = re.compile(r"[A-Za-z][\w+.-]+(::[\w%+.~-]+)*:")

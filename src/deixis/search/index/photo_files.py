@@ -13,8 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deixis.data.images import SUFFIXES, open_image_file
-from deixis.data.previews import VIDEO_SUFFIXES, can_read_videos
+from deixis.data.images import SUFFIXES, VIDEO_SUFFIXES, can_read_videos, open_image_file
 from deixis.errors import DeixisError, PhotoError
 from deixis.search.index.dates import EXIF, XMP, find_date, parse_exif_time, parse_xmp
 from deixis.storage.files import hash_file, size_and_time
