@@ -142,17 +142,6 @@ def test_a_correct_answer_outside_the_shortlist_is_not_found():
     assert "its own shortlist" in document["protocol"]
 
 
-def test_one_direction_may_have_shortlists_and_the_other_none():
-    rng = np.random.default_rng(8)
-    scores, owners = rng.normal(size=(30, 90)), np.arange(90) // 3
-    whole = recall_at_k(scores, owners)
-    lists = sentence_shortlists(nearest_photos(rng.normal(size=(30, 4)), 5), owners)
-    short = recall_at_k(scores, owners, i2t_shortlists=lists)
-    assert short.t2i_meanr == whole.t2i_meanr
-    assert short.i2t_meanr < whole.i2t_meanr
-    assert short.rankings["i2t"].candidates.tolist() == [15] * 30
-
-
 def test_nearest_photos_agree_with_a_plain_loop_and_start_with_the_photo_itself():
     features = np.random.default_rng(2).normal(size=(40, 6))
     found = nearest_photos(features, 7)
@@ -261,13 +250,6 @@ def test_scores_are_attributes_by_their_json_names():
     with pytest.raises(AttributeError, match="x_r7"):
         _ = result.x_r7
     assert copy.copy(result).x_r1 == 50
-
-
-def test_photos_are_the_units_of_the_bootstrap():
-    hits = np.repeat(np.arange(40) % 2, 25)
-    together = result_of(np.where(hits, 1, 9), units=np.repeat(np.arange(40), 25)).interval["x_r1"]
-    alone = result_of(np.where(hits, 1, 9)).interval["x_r1"]
-    assert together.high - together.low > 3 * (alone.high - alone.low)
 
 
 def test_the_curve_agrees_with_a_plain_loop():

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deixis.data.records import Box, Mention, Photo
-from deixis.geometry import union
+from deixis.data.records import Mention
 from deixis.language.parser import parse
 from deixis.language.relations import relations
 from deixis.language.trees import read_tree
@@ -91,15 +90,6 @@ def test_relations_of_captions_are_correct(tree: str, expected: str) -> None:
     assert sorted(found) == sorted(expected.split("; ") if expected else [])
 
 
-def test_the_example_of_the_paper_gives_its_augmented_phrases() -> None:
-    tree = parse("a dog in a field barking at a cat")
-    assert [relation.text for relation in relations(tree)] == [
-        "a dog in a field",
-        "a dog barking",
-        "a dog barking at a cat",
-    ]
-
-
 @given(
     st.lists(
         st.sampled_from(
@@ -165,18 +155,3 @@ def test_words_are_lower_case_without_punctuation() -> None:
         ("bob", "'s", "t-shirt", "hangs"),
         ("bob", "'s", "t-shirt", "hangs", "on", "a", "hook"),
     ]
-
-
-def test_the_box_of_a_relation_is_the_union_of_the_boxes_of_its_mentions() -> None:
-    """The example of Flickr30k Entities."""
-    mentions = Mention(0, 5, "dog"), Mention(9, 16, "field"), Mention(28, 33, "cat")
-    photo = Photo("1", boxes=(Box((10, 20, 30, 40), ("dog",)), Box((60, 5, 80, 15), ("cat",))))
-    boxed = [mention for mention in mentions if mention.chain and photo.boxes_of(mention.chain)]
-    pairs = {
-        relation.text: union([box.xyxy for mention in relation.mentions for box in photo.boxes_of(mention.chain or "")])
-        for relation in relations(read_tree(DOG), boxed)
-    }
-    assert {text: box.tolist() for text, box in pairs.items()} == {
-        "a dog barking": [10, 20, 30, 40],
-        "a dog barking at a cat": [10, 5, 80, 40],
-    }

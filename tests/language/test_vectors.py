@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,29 +46,19 @@ def test_unknown_words_have_no_vector_and_words_may_share_one() -> None:
     assert vectors.vectors_of([]).shape == (0, 2)
 
 
-@pytest.mark.parametrize("rows", [[0, 3], [-1, 0], [0]])
-def test_a_word_without_a_row_is_an_error(rows: list[int]) -> None:
-    with pytest.raises(DeixisError, match="word vectors: "):
-        WordVectors(MATRIX, ["a", "b"], rows=rows)
-
-
-@pytest.mark.parametrize("matrix", [np.array([["a", "b"]]), np.zeros(2), np.zeros((2, 2), dtype=int)])
-def test_an_array_without_vectors_is_an_error(matrix: np.ndarray) -> None:
-    with pytest.raises(DeixisError, match="word vectors"):
-        WordVectors(matrix, ["a"])
-
-
 @pytest.mark.parametrize(
-    ("matrix", "scale"),
+    ("matrix", "options"),
     [
-        (np.zeros((2, 2), dtype=np.int8), None),
-        (np.zeros((2, 2), dtype=np.int8), np.ones(3)),
-        (np.zeros((2, 2)), np.ones(2)),
+        *((MATRIX, {"rows": rows}) for rows in ([0, 3], [-1, 0], [0])),
+        *((matrix, {}) for matrix in (np.array([["a", "b"]]), np.zeros(2), np.zeros((2, 2), dtype=int))),
+        # Only int8 vectors have a scale, one for each row.
+        *((np.zeros((2, 2), dtype=np.int8), {"scale": scale}) for scale in (None, np.ones(3))),
+        (np.zeros((2, 2)), {"scale": np.ones(2)}),
     ],
 )
-def test_int8_vectors_have_a_scale_for_each_row_and_others_none(matrix: np.ndarray, scale: np.ndarray | None) -> None:
-    with pytest.raises(DeixisError, match="word vectors"):
-        WordVectors(matrix, ["a", "b"], scale=scale)
+def test_arrays_that_do_not_fit_are_errors(matrix: np.ndarray, options: dict[str, Any]) -> None:
+    with pytest.raises(DeixisError, match="word vectors: "):
+        WordVectors(matrix, ["a", "b"], **options)
 
 
 def test_int8_vectors_are_scaled_on_lookup() -> None:

@@ -42,13 +42,6 @@ def test_scores_agree_with_the_examples_of_bagga_and_baldwin_and_of_luo() -> Non
     assert (round(small.ceaf_e.f1, 1), round(large.ceaf_e.f1, 1)) == (73.3, 66.7)
 
 
-def test_equal_chains_are_perfect_and_muc_ignores_single_mentions() -> None:
-    found = agreement(["ab", "c"], ["c", "ba"])
-    assert (found.muc.f1, found.b3.f1, found.ceaf_m.f1, found.ceaf_e.f1) == (100, 100, 100, 100)
-    alone = agreement(["a", "b"], ["a", "b"])
-    assert (alone.muc.f1, alone.b3.f1) == (0, 100)
-
-
 def test_invalid_chains_are_errors() -> None:
     with pytest.raises(DeixisError, match="photo 8.*response"):
         chain_agreement({"7": ["ab"], "8": ["a"]}, {"7": ["ab"]})

@@ -113,22 +113,6 @@ def test_the_gradient_of_the_training_words_is_zero(family: Family) -> None:
             np.testing.assert_allclose(part.mean(axis=0), 0, atol=1e-3)
 
 
-def test_laplacian_medians_leave_at_most_one_word_unbalanced(vectors: WordVectors) -> None:
-    mixture = Mixture(1, "laplacian").fit(vectors.matrix)
-    assert mixture.components_ is not None
-    location, scale = gradients(mixture.components_, 0, vectors.matrix, np.ones(60, dtype=np.float32))
-    assert np.abs(location.sum(axis=0)).max() <= 1
-    np.testing.assert_allclose(scale.mean(axis=0), 0, atol=1e-4)
-
-
-def test_two_sentences_joined_have_the_mean_of_their_vectors_weighted_by_length(
-    vectors: WordVectors, sentences: list[list[str]]
-) -> None:
-    features = FisherVectors(vectors, components=3, normalized=False).fit(sentences)
-    one, two, both = features.transform([["w1", "w2"], ["w3", "w4", "w5"], ["w1", "w2", "w3", "w4", "w5"]])
-    np.testing.assert_allclose(both, (2 * one + 3 * two) / 5, atol=1e-5)
-
-
 def test_normalized_vectors_are_signed_square_roots_of_unit_length(
     vectors: WordVectors, sentences: list[list[str]]
 ) -> None:
@@ -250,19 +234,6 @@ def test_the_likelihood_agrees_with_a_plain_loop() -> None:
         posteriors.append([value / sum(joint) for value in joint])
     assert mixture.log_likelihoods_[-1] == pytest.approx(expected, abs=1e-5)
     np.testing.assert_allclose(mixture.posteriors(data), posteriors, atol=1e-5)
-
-
-def test_a_hybrid_mixture_of_gaussians_equals_the_gaussian_mixture() -> None:
-    # Flat data: no dimension has tails that a Laplacian would fit better.
-    rng = np.random.default_rng(1)
-    data = np.concatenate([rng.uniform(low, low + 1, size=(80, 3)) for low in (0, 5, 10)]).astype(np.float32)
-    hybrid, gaussian = (Mixture(3, family, seed=2).fit(data) for family in ("hybrid", "gaussian"))
-    assert hybrid.components_ is not None
-    assert gaussian.components_ is not None
-    assert not hybrid.components_.laplacian.any()
-    for name, learned in vars(hybrid.components_).items():
-        np.testing.assert_allclose(learned, getattr(gaussian.components_, name), rtol=1e-5)
-    assert hybrid.log_likelihoods_ == pytest.approx(gaussian.log_likelihoods_)
 
 
 def test_one_gaussian_component_is_the_mean_and_the_deviation() -> None:
