@@ -12,7 +12,7 @@ names is a source. For each source, in an index of all its photos:
   how many of the 200 things in `absent_things.txt` find nothing. No caption of the three sources names one of them; the
   script stops if a caption does.
 
-A result is correct if the captions of the photo say so (`deixis.search.relevance`). Captions do not name everything, so
+A result is correct if the captions of the photo say so (`deixis.search.trial`). Captions do not name everything, so
 the fractions correct are too low, most where a photo has few captions (IAPR TC-12).
 
 The calibration is fitted on half of the photos of all sources and tested on queries of the other half, and the reverse.

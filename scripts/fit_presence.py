@@ -48,7 +48,7 @@ from deixis.models.installed import model_folder
 from deixis.models.near_things import shipped_groups
 from deixis.models.presence import PresenceCalibration, PresenceModel
 from deixis.models.region_inputs import read_regions
-from deixis.search.relevance import Relevance, words_of
+from deixis.search.trial import Relevance, words_of
 from deixis.storage.artifacts import fingerprint_artifact, update_settings
 
 OWN, NAMED, OTHER, NEAR, NEAREST = KINDS = ("own", "named", "other", "near", "nearest")

@@ -11,10 +11,10 @@ from deixis.data.samples import SAMPLES
 from deixis.search.calibration import Evidence, QueryBank
 from deixis.search.collection import search_encoder
 from deixis.search.encoder import PHOTO_MODEL
-from deixis.search.relevance import Relevance
 from deixis.search.trial import (
     KINDS,
     EncodedSplit,
+    Relevance,
     Source,
     absent_trial_queries,
     encode_split,
@@ -101,3 +101,46 @@ def test_an_absent_query_has_no_relevant_photo(encoded: EncodedSplit, bank: Quer
     (query,) = absent_trial_queries(search_encoder(PHOTO_MODEL).encode_sentences(["an iceberg"]), encoded, bank)
     assert (query.kind, query.relevant.any()) == ("absent", False)
     assert absent_trial_queries([], encoded, bank) == []
+
+
+CAPTIONED = Relevance(
+    [
+        ["A brown dog runs through snow.", "A dog with a red collar."],
+        ["A girl throws a ball.", "A child in a blue dress."],
+        ["Two dogs play with a ball."],
+    ]
+)
+
+
+def shows(query: str, *phrases: str) -> list[int]:
+    return CAPTIONED.of(query, phrases or (query,)).nonzero()[0].tolist()
+
+
+def test_words_of_all_captions_of_a_photo_count() -> None:
+    assert shows("a brown dog with a red collar", "a brown dog", "a red collar") == [0]
+
+
+def test_plurals_and_synonyms_match() -> None:
+    assert shows("dogs") == [0, 2]
+    assert shows("a kid") == [1]
+
+
+def test_every_object_must_be_mentioned() -> None:
+    assert shows("dogs with a ball", "dogs", "a ball") == [2]
+    assert shows("a dog with a girl", "a dog", "a girl") == []
+    assert shows("a red dog runs through snow with a girl", "a red dog", "a girl") == []  # four of five words are there
+
+
+def test_two_thirds_of_all_words_are_enough() -> None:
+    assert shows("a brown dog runs fast", "a brown dog") == [0]
+    assert shows("a black dog") == []
+
+
+def test_a_query_without_words_is_shown_by_none() -> None:
+    assert shows("of the") == []
+    assert not CAPTIONED.with_word("elephant").any()
+
+
+def test_absent_words_are_found() -> None:
+    assert CAPTIONED.has_absent_word("a dog and an elephant")
+    assert not CAPTIONED.has_absent_word("a kid and the snow")

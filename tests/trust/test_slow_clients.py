@@ -21,9 +21,8 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from deixis.web import security, server
-from deixis.web.address import ServerAddress, listen
 from deixis.web.security import AccessPolicy, SecurityMiddleware
-from deixis.web.server import FewLines
+from deixis.web.server import FewLines, ServerAddress, listen
 
 
 async def _echo(request: Request) -> JSONResponse:
@@ -134,8 +133,7 @@ def test_logs_cannot_grow_without_bound() -> None:
 
 HANGING = """
 import threading
-from deixis.web.address import ServerAddress, listen
-from deixis.web.server import leave, run_server
+from deixis.web.server import ServerAddress, leave, listen, run_server
 from tests.trust.test_slow_clients import _app
 threading.Thread(target=threading.Event().wait).start()  # as if a disk did not answer
 listening = listen(ServerAddress(port=0))

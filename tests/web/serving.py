@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from deixis.web.address import ServerAddress
 from deixis.web.app import serve
-from deixis.web.server import leave
+from deixis.web.server import ServerAddress, leave
 from tests.web.fakes import FakeCollection, FakeInference
 
 ROOT = Path(__file__).parents[2]

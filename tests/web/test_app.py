@@ -16,8 +16,8 @@ from starlette.types import ASGIApp
 
 from deixis.errors import DeixisError
 from deixis.web import app
-from deixis.web.address import ServerAddress, listen
 from deixis.web.app import serve
+from deixis.web.server import ServerAddress, listen
 from tests.web.fakes import FakeCollection, FakeInference
 from tests.web.serving import served
 
@@ -48,7 +48,7 @@ def test_the_browser_is_started_with_a_link_that_works_once(folder: Path, monkey
                 client.cookies.clear()
 
     monkeypatch.setattr(app, "open_in_browser", opened.append)
-    monkeypatch.setattr("deixis.web.server.run_server", run)
+    monkeypatch.setattr("deixis.web.app.run_server", run)
     collection = FakeCollection(sorted(folder.glob("*.jpg")), folder)
     address = ServerAddress(port=0)
     app.serve(collection, address, inference=FakeInference(), on_ready=printed.append, open_browser=True)

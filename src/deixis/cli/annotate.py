@@ -385,8 +385,7 @@ def serve(
 
     from deixis.annotate.web.app import serve_project
     from deixis.annotate.web.oidc import OidcSettings
-    from deixis.web.address import ServerAddress
-    from deixis.web.server import leave
+    from deixis.web.server import ServerAddress, leave
 
     with _open(project, checked=False) as opened:
         address = ServerAddress(host, port)

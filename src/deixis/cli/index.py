@@ -158,8 +158,7 @@ def index(
 
 def _watch(photos: list[Path], place: str, model: str | None, scheduler: str | None) -> None:
     from deixis.search.index.photo_files import find_roots
-    from deixis.search.index.update import remembered_exclude
-    from deixis.search.index.watch import wait_for_changes
+    from deixis.search.index.update import remembered_exclude, wait_for_changes
 
     note("waiting for changes; Ctrl-C stops")
     for _ in wait_for_changes(find_roots(photos), remembered_exclude(place)):

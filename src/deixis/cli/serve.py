@@ -54,7 +54,7 @@ def serve(
     """
     use_one_blas_thread()
     if share:
-        from deixis.web.address import easy_password
+        from deixis.web.server import easy_password
 
         host, token = "0.0.0.0", token or easy_password()  # noqa: S104
         note(f"password: {token}. Anyone in your network who has it sees your photos; the connection is not encrypted.")
@@ -80,9 +80,8 @@ def serve_index(
         raise DeixisError(f"--token: needs at least {MIN_TOKEN_LENGTH} characters, so that it cannot be guessed")
     from deixis.search.collection import open_index
     from deixis.storage.sql import hide_password
-    from deixis.web.address import ServerAddress
     from deixis.web.app import serve
-    from deixis.web.server import leave
+    from deixis.web.server import ServerAddress, leave
 
     with working("opening the index"):
         photos = open_index(index)

@@ -37,9 +37,8 @@ from deixis.search.index.photo_files import absolute_path
 from deixis.search.index.photo_index import PhotoIndex, read_about, write_about
 from deixis.search.index.records import DateLike, IndexedPhoto, PhotoFilter
 from deixis.search.index.snapshot import Box, Grouping, IndexSnapshot, Match, to_box
-from deixis.search.negation import kinds_of
 from deixis.search.places import index_place
-from deixis.search.query import QueryPart, check_contradiction, parse_query
+from deixis.search.query import QueryPart, check_contradiction, kinds_of, parse_query
 from deixis.search.results import Hit, HitPhrase, PhotoRecord, SearchResults, format_time
 from deixis.storage.files import size_and_time
 from deixis.storage.progress import OnProgress, no_progress

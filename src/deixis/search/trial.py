@@ -1,11 +1,12 @@
 """A trial of search: photos with captions, queries made from them, and the scores of all photos for each query.
 
-The queries are captions, their phrases, and absent queries: texts about things that none of the photos shows.
+The queries are captions, their phrases, and absent queries: texts about things that none of the photos shows. Captions
+decide which photos are relevant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,14 +17,16 @@ from deixis.arrays import BoolArray, Floats
 from deixis.data.dataset import Dataset
 from deixis.data.merging import named_splits
 from deixis.language.sentence import Sentence
-from deixis.language.words import stem
+from deixis.language.words import senses, stem
 from deixis.models.photo_features import compute_features
 from deixis.models.region_inputs import read_regions
 from deixis.search.calibration import Evidence, QueryBank
 from deixis.search.encoder import MAX_REGIONS, EncodedSentence, SearchEncoder
 from deixis.search.index.base import RegionVectors
-from deixis.search.relevance import Relevance, words_of
+from deixis.search.query import content_words
 from deixis.storage.progress import OnProgress, no_progress
+from deixis.tokens import tokenize
+from deixis.tokens import words as words_of_tokens
 
 CAPTION, PHRASE, ABSENT = KINDS = ("caption", "phrase", "absent")
 """Kinds of queries."""
@@ -358,3 +361,78 @@ def absent_trial_queries(reads: Sequence[EncodedSentence], photos: EncodedSplit,
 def _sample(texts: Sequence[str], count: int, rng: np.random.Generator) -> list[str]:
     indices = rng.choice(len(texts), min(count, len(texts)), replace=False)
     return [texts[index] for index in indices]
+
+
+MIN_WORD_SHARE = 2 / 3
+"""Fraction of the words of a query that the captions of a relevant photo must contain."""
+
+
+class Relevance:
+    """Decides from captions which photos are relevant to a query.
+
+    A photo is relevant if its captions together contain the last word of every phrase of the query, usually the object,
+    and at least two thirds of all its words. Words match if they share a stem or a WordNet sense. Captions do not
+    mention everything, so some relevant photos are missed.
+
+    Parameters
+    ----------
+    captions
+        Captions of each photo.
+
+    Examples
+    --------
+    >>> photos = Relevance([["A dog runs.", "A brown puppy."], ["Two cats on a mat."]])
+    >>> photos.of("brown dogs", ["brown dogs"]).tolist(), photos.of("a dog and a cat", ["a dog", "a cat"]).tolist()
+    ([True, False], [False, False])
+    """
+
+    def __init__(self, captions: Sequence[Iterable[str]]) -> None:
+        self.count = len(captions)
+        self._with_word: dict[str, BoolArray] = {}
+        by_word: dict[str, BoolArray] = {}
+        for index, of_photo in enumerate(captions):
+            for word in {word for caption in of_photo for word in words_of(caption)}:
+                by_word.setdefault(word, np.zeros(self.count, dtype=bool))[index] = True
+        self._by_meaning: dict[object, BoolArray] = {}
+        for word, photos in by_word.items():
+            for meaning in _meanings(word):
+                self._by_meaning[meaning] = self._by_meaning.get(meaning, photos) | photos
+
+    def of(self, query: str, phrases: Iterable[str]) -> BoolArray:
+        """Return which photos are relevant to a query with these phrases: (photos,)."""
+        words = words_of(query)
+        if not words:
+            return np.zeros(self.count, dtype=bool)
+        present = np.stack([self.with_word(word) for word in words])
+        relevant = present.mean(axis=0) >= MIN_WORD_SHARE - 1e-9
+        objects = {last for phrase in phrases for last in words_of(phrase)[-1:]}
+        for name in objects:
+            relevant &= self.with_word(name)
+        return np.asarray(relevant)
+
+    def with_word(self, word: str) -> BoolArray:
+        """Return which photos have a caption with the word or a synonym."""
+        if word not in self._with_word:
+            none = np.zeros(self.count, dtype=bool)
+            found = [self._by_meaning.get(meaning, none) for meaning in _meanings(word)]
+            self._with_word[word] = np.logical_or.reduce([none, *found])
+        return self._with_word[word]
+
+    def has_absent_word(self, text: str) -> bool:
+        """Return whether a content word of a text, and its synonyms, are in no caption."""
+        return any(not self.with_word(word).any() for word in words_of(text))
+
+
+def words_of(text: str) -> list[str]:
+    """Return the content words of a text.
+
+    Examples
+    --------
+    >>> words_of("Two dogs in the snow.")
+    ['dogs', 'snow']
+    """
+    return content_words(words_of_tokens(tokenize(text)))
+
+
+def _meanings(word: str) -> set[object]:
+    return {f"stem {stem(word)}", *senses(word)}

@@ -16,12 +16,12 @@ from deixis import __version__
 from deixis.data.decoder import DecoderPool
 from deixis.runtime.devices import return_large_blocks
 from deixis.search.collection import PhotoCollection
-from deixis.web.address import ServerAddress, listen, open_in_browser
 from deixis.web.executor import BoundedExecutor
 from deixis.web.inference import InferenceService, ResultCache
 from deixis.web.pages import add_error_handlers, add_page
 from deixis.web.routes import PhotoNotFoundError, RouteContext, api_routes
 from deixis.web.security import AccessPolicy, SecurityMiddleware, ServerLimits, error_response, is_loopback
+from deixis.web.server import ServerAddress, listen, open_in_browser, run_server
 
 _MODEL_PATHS = ("/api/ground", "/api/caption", "/api/describe", "/api/search/like", "/api/preview")
 _SWITCH_INTERVAL_S = 0.0002
@@ -105,8 +105,6 @@ def serve(
 
     Without `needs_token`, all users of this machine have access; other machines always need the token.
     """
-    from deixis.web.server import run_server
-
     return_large_blocks()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     limits, address = ServerLimits(), address.with_token(on_loopback=needs_token)

@@ -27,7 +27,7 @@ from deixis.errors import DeixisError, PhotoError
 from deixis.search.index import PhotoVectors, update, update_index
 from deixis.search.index.base import IndexPath
 from deixis.search.index.records import IndexedPhoto
-from deixis.search.index.update import remembered_exclude, remove_photos
+from deixis.search.index.update import remembered_exclude, remove_photos, wait_for_changes
 from deixis.storage.remote import photo_path
 from tests.search.index.fakes import DIMENSION, ColourEncoder, ReadIndex, on_both, photo, photos, rows_of
 
@@ -627,3 +627,40 @@ def test_photos_are_removed_from_the_index_and_stay_on_disk(folder: Path, index_
     assert paths_in(index_path) == [str(path) for path in files[1:]]
     assert remove_photos(index_path, [folder]) == 4
     assert all(path.exists() for path in files)
+
+
+class Pauses:
+    """What happens during each pause, instead of waiting; after the last one the test ends."""
+
+    def __init__(self, *happenings: Callable[[], object]) -> None:
+        self.happenings = list(happenings)
+
+    def __call__(self, seconds: float) -> None:
+        assert seconds > 0
+        if not self.happenings:
+            raise KeyboardInterrupt
+        self.happenings.pop(0)()
+
+
+def test_a_change_is_reported_once_it_is_complete(tmp_path: Path) -> None:
+    photo, calls = tmp_path / "a.jpg", []
+
+    def nothing() -> None:
+        calls.append("pause")
+
+    pauses = Pauses(
+        nothing,
+        lambda: photo.write_bytes(b"1"),  # a copy begins
+        lambda: photo.write_bytes(b"12"),  # and goes on
+        lambda: photo.write_bytes(b"123"),
+        nothing,  # and is complete
+        lambda: (tmp_path / "notes.txt").write_text("no photo"),
+        nothing,
+        photo.unlink,
+        nothing,
+    )
+    sizes = []
+    with pytest.raises(KeyboardInterrupt):
+        for _ in wait_for_changes([tmp_path], sleep=pauses):
+            sizes.append(photo.stat().st_size if photo.exists() else None)
+    assert sizes == [3, None]

@@ -36,10 +36,10 @@ from deixis.annotate.web.photos import NoPictureError, UnknownPhotoError
 from deixis.annotate.webhooks import read_webhooks, send_due_messages
 from deixis.annotate.workforce import EXTERNAL_PAGE, Workforce, installed_workforces
 from deixis.errors import DeixisError, UnavailableError
-from deixis.web.address import ServerAddress, listen, open_in_browser
 from deixis.web.executor import BoundedExecutor
 from deixis.web.pages import add_error_handlers, add_page
 from deixis.web.security import AccessPolicy, SecurityMiddleware, error_response
+from deixis.web.server import ServerAddress, listen, open_in_browser, run_server
 
 PORT = 7861
 """The default port; if it is taken, another one is used."""
@@ -237,8 +237,6 @@ def serve_project(
     `url` is the public address, if an HTTPS reverse proxy forwards requests. `on_start` is called with the link of the
     page, or with the invitation of the owner, if the project has none yet.
     """
-    from deixis.web.server import run_server
-
     url = check_url(url)
     # Behind HTTPS, users log in; at an open address they also need the token of the link.
     address = address if url else address.with_token()

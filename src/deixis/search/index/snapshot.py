@@ -15,8 +15,7 @@ from deixis.arrays import Floats
 from deixis.errors import DeixisError
 from deixis.search.index import records
 from deixis.search.index.base import Connection, IndexInfo, IndexPath, RegionVectors, StoredRegions, read_entry
-from deixis.search.index.dates import EXIF
-from deixis.search.index.photo_files import ExifInfo
+from deixis.search.index.photo_files import EXIF, ExifInfo
 from deixis.search.index.records import IndexedPhoto, PhotoFilter
 from deixis.storage.sql import hide_password
 
