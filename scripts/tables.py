@@ -35,8 +35,9 @@ import numpy as np
 from deixis.data.dataset import Dataset, Photos
 from deixis.errors import DeixisError
 from deixis.papers.datasets import check_requirements, choose_split
-from deixis.papers.runner import ScoringUnit, TableRunner, required_models, values_in_words
-from deixis.papers.tables import NOT_OURS, Claim, Column, Row, Table, find_table, published_tables
+from deixis.papers.results import ModelScores
+from deixis.papers.runner import TableRunner, is_repeated, required_models, row_applies, values_in_words
+from deixis.papers.tables import NOT_OURS, Claim, Column, Recipe, Row, Table, Training, find_table, published_tables
 from deixis.papers.training import FOLDER, ExperimentFolder, TableModels
 
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
@@ -58,6 +59,58 @@ class Options:
     test: tuple[str, ...]
     runs: Path | None
     only: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ScoringUnit:
+    """The scores of one model of a table."""
+
+    runner: TableRunner
+    recipe: Recipe
+    seed: int
+
+    @property
+    def models(self) -> tuple[Path, ...]:
+        """Directories of the models that are trained for it."""
+        if self.recipe.counts_only:
+            return ()
+        models = self.runner.models
+        return tuple(models.runs.model(each.model, models.about(each, self.seed)) for each in self.trainings)
+
+    @property
+    def trainings(self) -> tuple[Training, ...]:
+        """The models whose inputs are read."""
+        if self.recipe.task == "recurrent-layer":
+            return ()
+        named = [self.recipe.model, self.recipe.parts, self.recipe.model.auxiliary if self.recipe.model else None]
+        return tuple(each for each in named if each)
+
+    @property
+    def folder(self) -> Path:
+        """Directory of the scores."""
+        return self.runner.models.runs.score_folder(self.recipe.task, self.runner.about(self.recipe, self.seed))
+
+    def compute(self) -> ModelScores:
+        """Train the model and score it, unless that was done before."""
+        return self.runner.scores(self.recipe, self.seed, "")
+
+
+def units_of(runner: TableRunner, table: Table) -> Iterator[ScoringUnit]:
+    """Yield what has to be computed for a table, each thing once: units are independent of each other.
+
+    What follows from their scores, such as the choice of a setting, is left to `TableRunner.run`.
+    """
+    recipes = (
+        replace(runner.prepare(row.recipe), group="")
+        for row in table.rows
+        if row.recipe and row_applies(row, table, runner.dataset)
+    )
+    for recipe in dict.fromkeys(recipes):
+        alternatives = runner.alternatives(recipe)
+        for seed in range(runner.seeds if is_repeated(recipe) else 1):
+            for choosing in runner.choosing_runners(recipe, len(alternatives) > 1):
+                for each in alternatives:
+                    yield ScoringUnit(choosing, each, seed)
 
 
 @dataclass(frozen=True)
@@ -105,7 +158,7 @@ def all_units(options: Options) -> list[tuple[str, ScoringUnit]]:
         runs = ExperimentFolder(options.runs or dataset.path / FOLDER)
         for kind, before in inputs_of(table, options):
             models = TableModels(dataset, runs, (*before, *options.changes))
-            for unit in TableRunner(models, scored, options.seeds).units(table):
+            for unit in units_of(TableRunner(models, scored, options.seeds), table):
                 half = unit.runner.models.select_on
                 model = f"{unit.recipe.model.model} {unit.recipe.model.settings}" if unit.recipe.model else ""
                 label = f"{name} {kind} {unit.recipe.task} {model} seed {unit.seed} {half}"

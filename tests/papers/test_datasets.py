@@ -7,14 +7,27 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.pairs import RegionPhrasePairs
 from deixis.data.records import Box, Caption, Chain, Mention, Photo
 from deixis.errors import DatasetError
 from deixis.language.sentence import Sentence
-from deixis.papers.datasets import check_requirements, choose_split, count_chains, count_pairs, identify_dataset
+from deixis.models.matching.samplers import LabelledRegionSampler, RegionPhraseSampler
+from deixis.models.matching.spec import SimilaritySettings
+from deixis.models.training.settings import Settings, TrainSettings
+from deixis.papers.datasets import (
+    batch_sizes,
+    check_requirements,
+    choose_split,
+    count_chains,
+    count_pairs,
+    count_triplets,
+    identify_dataset,
+)
 from deixis.papers.tables import find_table
+from tests.models.matching.test_samplers import TWO_BRANCH, batches_of, random_pairs
 
 
 def make_data(
@@ -139,3 +152,30 @@ def test_pairs_are_counted_on_the_training_split_with_and_without_relations(tmp_
     assert found["chunks-1_pairs"] == 2, "a dog, a ball"
     assert found["chunks-10_pairs"] == 4, "each in two photos"
     assert found["augmented_pairs"] == len(one_by_one) > 6
+
+
+@pytest.mark.parametrize("name", TWO_BRANCH)
+def test_triplets_of_a_batch_are_counted_one_by_one(name: str) -> None:
+    """At most K negatives for each target and positive, in the directions that have a weight (§4.5)."""
+    settings = replace(TWO_BRANCH[name], max_negatives=4)
+    pairs = random_pairs()
+    sampler = RegionPhraseSampler(pairs, settings, 20)
+    for batch in batches_of(sampler):
+        count = 0
+        for _, positive in batch.visual_targets.tolist() if settings.visual_to_text_weight else ():
+            group = batch.group.tolist()
+            count += min(4, sum(other != group[positive] for other in group))
+        for target, _ in batch.text_targets.tolist() if settings.text_to_visual_weight else ():
+            count += min(4, sum(batch.visual_negatives_of(torch.tensor([target]))[0].tolist()))
+        assert count_triplets(batch, settings) == count
+    assert batch_sizes(pairs, Settings((settings, TrainSettings(batch_size=20)))) == [
+        count_triplets(batch, settings) for batch in batches_of(sampler)
+    ]
+
+
+def test_labelled_pairs_of_a_batch_are_counted() -> None:
+    settings = SimilaritySettings()
+    batches = batches_of(LabelledRegionSampler(random_pairs(), settings, 20))
+    assert batch_sizes(random_pairs(), Settings((settings, TrainSettings(batch_size=20)))) == [
+        len(batch.pairs) for batch in batches
+    ]

@@ -610,9 +610,9 @@ def test_each_caption_option_has_its_own_stored_scores(captioner: Captioner) -> 
     runner = captioner.runner
     options = [(1,), (5,), (10, "bleu"), (10, "cider"), (10, "cider", "photo")]
     recipes = [Recipe("captions", CAPTIONER, caption_options=CaptionOptions(*each)) for each in options]
-    abouts = [str(runner._about(recipe, 0)) for recipe in recipes]
+    abouts = [str(runner.about(recipe, 0)) for recipe in recipes]
     assert len(set(abouts)) == 5
-    assert "writing" not in runner._about(Recipe("retrieval", CAPTIONER), 0), "stored scores of other tasks stay valid"
+    assert "writing" not in runner.about(Recipe("retrieval", CAPTIONER), 0), "stored scores of other tasks stay valid"
 
 
 WORDS = ("a man", "A man", "the man", "a red hat", "two dogs")

@@ -41,7 +41,7 @@ def test_the_units_of_a_table_are_all_that_it_computes(quarters: Dataset, monkey
     models = TableModels(quarters, ExperimentFolder(quarters.path / "runs"), (*SMALL, "epochs=1", "hidden_size=4"))
     runner = TableRunner(models, "dev", 2)
     for table in (only(find_table("entities-3"), "cca", "chunks"), only(find_table("two-branch-2"), "linear")):
-        for unit in runner.units(table):
+        for unit in tables.units_of(runner, table):
             unit.compute()
             assert unit.folder.is_dir()
         monkeypatch.setattr(training_runner, "train", None)  # nothing is left to train

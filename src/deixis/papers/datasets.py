@@ -16,6 +16,8 @@ from deixis.papers.tables import Requirement, Table, published_tables
 from deixis.storage.progress import OnProgress, no_progress, track
 
 if TYPE_CHECKING:
+    from deixis.models.matching.samplers import TripletBatch
+    from deixis.models.matching.spec import TwoBranchSettings
     from deixis.models.training.settings import Settings
 
 SCORED_SPLITS = ("dev", "val", "test")
@@ -119,18 +121,40 @@ def count_pairs(dataset: Dataset, split: str = "train", on_progress: OnProgress 
 
 def count_batches(dataset: Dataset, settings: Settings, on_progress: OnProgress = no_progress) -> ModelScores:
     """Compute section 4.5 of two-branch networks: pairs or triplets in a mini-batch, on average over an epoch."""
-    from deixis.models.matching.samplers import batch_sizes
-    from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
     from deixis.models.training.data import MatchingDataSettings, read_photos
-    from deixis.models.training.settings import TrainSettings
 
     data = settings[MatchingDataSettings]
     features = read_photos(dataset, dataset.split(data.train_split), data.feature_source, on_progress=on_progress)
     photos = track(features.photos, "pairing regions and phrases", len(features.photos), on_progress)
     pairs = RegionPhrasePairs.from_photos(photos, features.proposals)
-    network = settings.get(TwoBranchSettings) or settings[SimilaritySettings]
-    sizes = batch_sizes(pairs, network, settings[TrainSettings].batch_size)
-    return ModelScores({"batch": float(np.mean(sizes))})
+    return ModelScores({"batch": float(np.mean(batch_sizes(pairs, settings)))})
+
+
+def batch_sizes(pairs: RegionPhrasePairs, settings: Settings) -> list[int]:
+    """Return the number of triplets, or of labelled pairs, in each mini-batch of an epoch."""
+    from deixis.models.matching.samplers import LabelledRegionSampler, RegionPhraseSampler
+    from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
+    from deixis.models.training.settings import TrainSettings
+
+    size, generator = settings[TrainSettings].batch_size, np.random.default_rng(0)
+    network = settings.get(TwoBranchSettings)
+    if network is None:
+        labelled = LabelledRegionSampler(pairs, settings[SimilaritySettings], size).epoch(0, generator)
+        return [len(batch.matches) for batch in labelled]
+    return [count_triplets(batch, network) for batch in RegionPhraseSampler(pairs, network, size).epoch(0, generator)]
+
+
+def count_triplets(batch: TripletBatch, settings: TwoBranchSettings) -> int:
+    """Count the triplets of eq. 1 and 2 in a batch: at most K negatives for each target and positive.
+
+    As in Algorithm 1, triplets with a loss of 0 are among them.
+    """
+    negatives = []
+    if settings.visual_to_text_weight:
+        negatives.append(batch.text_negatives[batch.visual_targets[:, 1]])
+    if settings.text_to_visual_weight:
+        negatives.append(batch.visual_negatives_of(batch.text_targets[:, 0]))
+    return sum(int(each.sum(dim=1).clamp(max=settings.max_negatives).sum()) for each in negatives)
 
 
 def describe_recurrent_layer(settings: Settings) -> ModelScores:

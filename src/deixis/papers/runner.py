@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
@@ -105,7 +104,7 @@ class TableRunner:
     def run(self, table: Table) -> TableResult:
         """Compute all rows of a table that have a recipe for this data set."""
         recipes = {
-            row.key: self._prepare(row.recipe)
+            row.key: self.prepare(row.recipe)
             for row in table.rows
             if row.recipe and row_applies(row, table, self.dataset)
         }
@@ -133,7 +132,7 @@ class TableRunner:
             _distinct_values(scores.about for scores in all_scores),
         )
 
-    def _prepare(self, recipe: Recipe) -> Recipe:
+    def prepare(self, recipe: Recipe) -> Recipe:
         if recipe.task != "regions" or recipe.model is None:
             return recipe
         return replace(recipe, model=self.models.for_regions(recipe.model))
@@ -143,41 +142,24 @@ class TableRunner:
         """The split that chooses epochs and settings."""
         return validation_split(self.dataset)
 
-    def units(self, table: Table) -> Iterator[ScoringUnit]:
-        """Yield the units of work of a table, each once; they are independent of each other.
-
-        Conclusions from their scores, such as the choice of a setting, are left to `run`.
-        """
-        recipes = (
-            replace(self._prepare(row.recipe), group="")
-            for row in table.rows
-            if row.recipe and row_applies(row, table, self.dataset)
-        )
-        for recipe in dict.fromkeys(recipes):
-            alternatives = self._alternatives(recipe)
-            for seed in range(self.seeds if _repeated(recipe) else 1):
-                for runner in self._choosing_runners(recipe, len(alternatives) > 1):
-                    for each in alternatives:
-                        yield ScoringUnit(runner, each, seed)
-
-    def _alternatives(self, recipe: Recipe) -> list[Recipe]:
+    def alternatives(self, recipe: Recipe) -> list[Recipe]:
         """The row with each of the models that the validation split chooses from."""
         if recipe.model is None:
             return [recipe]
         return [replace(recipe, model=each) for each in self.models.alternatives(recipe.model)]
 
-    def _choosing_runners(self, recipe: Recipe, several: bool) -> list[TableRunner]:
+    def choosing_runners(self, recipe: Recipe, several: bool) -> list[TableRunner]:
         """The runners that score the alternatives of a row, to choose one of them or because there is only one."""
-        if self.dev_split is None or not (several or _repeated(recipe)):
+        if self.dev_split is None or not (several or is_repeated(recipe)):
             return [self]
         if self.split != self.dev_split:
             return [replace(self, split=self.dev_split) if several else self]
-        if not _repeated(recipe):
+        if not is_repeated(recipe):
             return [self]
         return [replace(self, models=replace(self.models, select_on=half)) for half in HALVES]
 
     def _score_seeds(self, recipe: Recipe, label: str) -> Iterator[ModelScores]:
-        seeds = self.seeds if _repeated(recipe) else 1
+        seeds = self.seeds if is_repeated(recipe) else 1
         for seed in range(seeds):
             yield self._choose_and_score(recipe, seed, f"{label}, seed {seed + 1} of {seeds}" if seeds > 1 else label)
 
@@ -186,35 +168,35 @@ class TableRunner:
 
         If the validation split is scored itself, each half of it is scored with the choice of the other half.
         """
-        alternatives = self._alternatives(recipe)
-        runners = self._choosing_runners(recipe, len(alternatives) > 1)
-        choosing = _repeated(recipe) or len(alternatives) > 1
+        alternatives = self.alternatives(recipe)
+        runners = self.choosing_runners(recipe, len(alternatives) > 1)
+        choosing = is_repeated(recipe) or len(alternatives) > 1
         if not choosing or self.dev_split is None:
-            return self._scores(alternatives[0], seed, label)
+            return self.scores(alternatives[0], seed, label)
         if self.split != self.dev_split:
             best = alternatives[0]
             if len(alternatives) > 1:
-                best = max(alternatives, key=lambda each: runners[0]._scores(each, seed, label).mean_recall())
-            return _with_choice(self._scores(best, seed, label), best, alternatives)
+                best = max(alternatives, key=lambda each: runners[0].scores(each, seed, label).mean_recall())
+            return _with_choice(self.scores(best, seed, label), best, alternatives)
         chosen = []
         for second in (False, True):
-            half = f"{label}, chosen on the {'second' if second else 'first'} half" if _repeated(recipe) else label
+            half = f"{label}, chosen on the {'second' if second else 'first'} half" if is_repeated(recipe) else label
             runner = runners[-1] if second else runners[0]
-            found = [(each, runner._scores(each, seed, half)) for each in alternatives]
+            found = [(each, runner.scores(each, seed, half)) for each in alternatives]
             best, scores = max(found, key=lambda each: each[1].mean_recall(second)) if len(found) > 1 else found[0]
             chosen.append(_with_choice(scores, best, alternatives))
         return cross_halves(*chosen)
 
-    def _scores(self, recipe: Recipe, seed: int, label: str) -> ModelScores:
+    def scores(self, recipe: Recipe, seed: int, label: str) -> ModelScores:
         """The scores of one model, computed now if they were not computed before."""
 
         def compute() -> ModelScores:
             with self.show_progress(label) as on_progress:
                 return self._compute(recipe, seed, on_progress)
 
-        return self.models.runs.scores(recipe.task, self._about(recipe, seed), compute)
+        return self.models.runs.scores(recipe.task, self.about(recipe, seed), compute)
 
-    def _about(self, recipe: Recipe, seed: int) -> dict[str, Any]:
+    def about(self, recipe: Recipe, seed: int) -> dict[str, Any]:
         """Return everything that determines the scores."""
         about: dict[str, Any] = {"task": recipe.task, "data": self.dataset.manifest.hash}
         if not recipe.counts_only:
@@ -266,40 +248,6 @@ class TableRunner:
         return replace(found, about={**about, **found.about}, kept=kept)
 
 
-@dataclass(frozen=True)
-class ScoringUnit:
-    """The scores of one model of a table."""
-
-    runner: TableRunner
-    recipe: Recipe
-    seed: int
-
-    @property
-    def models(self) -> tuple[Path, ...]:
-        """Directories of the models that are trained for it."""
-        if self.recipe.counts_only:
-            return ()
-        models = self.runner.models
-        return tuple(models.runs.model(each.model, models.about(each, self.seed)) for each in self.trainings)
-
-    @property
-    def trainings(self) -> tuple[Training, ...]:
-        """The models whose inputs are read."""
-        if self.recipe.task == "recurrent-layer":
-            return ()
-        named = [self.recipe.model, self.recipe.parts, self.recipe.model.auxiliary if self.recipe.model else None]
-        return tuple(each for each in named if each)
-
-    @property
-    def folder(self) -> Path:
-        """Directory of the scores."""
-        return self.runner.models.runs.score_folder(self.recipe.task, self.runner._about(self.recipe, self.seed))
-
-    def compute(self, label: str = "") -> ModelScores:
-        """Train the model and score it, unless that was done before."""
-        return self.runner._scores(self.recipe, self.seed, label)
-
-
 def _with_choice(scores: ModelScores, recipe: Recipe, alternatives: Sequence[Recipe]) -> ModelScores:
     """Add the setting that was chosen, if there was a choice."""
     if len(alternatives) < 2 or recipe.model is None:
@@ -348,7 +296,7 @@ def required_models(rows: Sequence[Row]) -> list[Training]:
     return [training for recipe in recipes for training in (recipe.model, recipe.parts) if training]
 
 
-def _repeated(recipe: Recipe) -> bool:
+def is_repeated(recipe: Recipe) -> bool:
     return not recipe.counts_only and any(training.repeated for training in (recipe.model, recipe.parts) if training)
 
 

@@ -25,8 +25,6 @@ from deixis.models.matching.samplers import (
     RegionPhraseSampler,
     SentenceSampler,
     TripletBatch,
-    batch_sizes,
-    count_triplets,
     distance,
     distance_of_cosine,
     hardest_negatives,
@@ -235,29 +233,6 @@ def test_with_neighbours_there_are_twice_as_many_targets_in_each_direction() -> 
     many = pairs.select(np.flatnonzero((phrases > 1) & (regions > 1)))
     for batch in batches_of(RegionPhraseSampler(many, TwoBranchSettings(), 20)):
         assert len(batch.visual_targets) == len(batch.text_targets) == 2 * batch.size
-
-
-@pytest.mark.parametrize("name", TWO_BRANCH)
-def test_triplets_of_a_batch_are_counted_one_by_one(name: str) -> None:
-    """At most K negatives for each target and positive, in the directions that have a weight (§4.5)."""
-    settings = replace(TWO_BRANCH[name], max_negatives=4)
-    pairs = random_pairs()
-    sampler = RegionPhraseSampler(pairs, settings, 20)
-    for batch in batches_of(sampler):
-        count = 0
-        for _, positive in batch.visual_targets.tolist() if settings.visual_to_text_weight else ():
-            group = batch.group.tolist()
-            count += min(4, sum(other != group[positive] for other in group))
-        for target, _ in batch.text_targets.tolist() if settings.text_to_visual_weight else ():
-            count += min(4, sum(batch.visual_negatives_of(torch.tensor([target]))[0].tolist()))
-        assert count_triplets(batch, settings) == count
-    assert batch_sizes(pairs, settings, 20) == [count_triplets(batch, settings) for batch in batches_of(sampler)]
-
-
-def test_labelled_pairs_of_a_batch_are_counted() -> None:
-    settings = SimilaritySettings()
-    batches = batches_of(LabelledRegionSampler(random_pairs(), settings, 20))
-    assert batch_sizes(random_pairs(), settings, 20) == [len(batch.pairs) for batch in batches]
 
 
 def test_the_control_has_as_many_targets_with_random_pairs() -> None:

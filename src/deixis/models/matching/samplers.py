@@ -1,5 +1,8 @@
 """Batches of Algorithm 1 of the two-branch paper, sampled from tables that are computed once.
 
+Steps are numbered as in the paper: 1 shuffles pairs into batches (`ShuffledSampler`), 2 augments positive regions, 3a
+and 3b are negatives of both directions, and 3c is neighbourhood sampling, i for regions and ii for phrases.
+
 Rows of `visual` are regions or photos, rows of `text` are phrases or sentences, as in the feature arrays.
 """
 
@@ -37,12 +40,12 @@ class TripletBatch:
 
     @property
     def text_negatives(self) -> Tensor:
-        """(T, T) of bool: whether a text is a negative for the targets of another."""
+        """(T, T) of bool: whether a text is a negative for the targets of another (step 3a)."""
         other = self.group[:, None] != self.group
         return other if self.identical_text_is_negative else other & (self.text[:, None] != self.text)
 
     def visual_negatives_of(self, texts: Tensor) -> Tensor:
-        """Return (len(texts), V) of bool: whether a visual is a negative of each of some texts."""
+        """Return (len(texts), V) of bool: whether a visual is a negative of each of some texts (step 3b)."""
         if self.visual_negatives is None:
             return self.group[texts][:, None] != self.visual
         return self.visual_negatives[texts]
@@ -66,7 +69,7 @@ class Mined(NamedTuple):
 
 
 def hardest_negatives(targets: Tensor, pool: Tensor, allowed: Tensor, count: int) -> Mined:
-    """Find the nearest allowed negatives of each target: step 3 of Algorithm 1.
+    """Find the nearest allowed negatives of each target: the K hardest of steps 3a and 3b.
 
     For a target and its positive, the loss of a triplet decreases with the distance of the negative, so the nearest
     negatives have the highest loss. `targets` (P, d) and `pool` (N, d) have unit length, `allowed` is (P, N); `count`
@@ -89,7 +92,7 @@ def distance(a: Tensor, b: Tensor) -> Tensor:
 
 
 class RegionPhraseSampler(ShuffledSampler[TripletBatch]):
-    """Triplet sampling for phrases: steps 1, 2 and 3c of Algorithm 1, and the candidates of 3a and 3b.
+    """Triplet sampling for phrases, the first part of Algorithm 1.
 
     A positive region is drawn for every pair of the set. With neighbourhood sampling, the region gets a second phrase
     of its chain and the phrase a second region, if there is one. The control draws as many pairs at random instead.
@@ -112,18 +115,18 @@ class RegionPhraseSampler(ShuffledSampler[TripletBatch]):
         chain = pairs.chain[rows]
         twice = again = np.zeros(0, dtype=np.int64)
         if self._settings.neighbour_sampling:
-            twice = np.flatnonzero(pairs.phrases_of_chain.counts[chain] > 1)
-            again = np.flatnonzero(self._positives.counts[chain] > 1)
+            twice = np.flatnonzero(pairs.phrases_of_chain.counts[chain] > 1)  # step 3c i: regions with a second phrase
+            again = np.flatnonzero(self._positives.counts[chain] > 1)  # step 3c ii: phrases with a second region
         visual_targets, text_targets = size + len(twice), size + len(again)
         if self._settings.random_partners:
             rows = np.append(rows, generator.integers(len(pairs), size=max(len(twice), len(again))))
             chain, twice, again = pairs.chain[rows], twice[:0], again[:0]
         count = len(rows)
         position = generator.integers(self._positives.counts[chain])
-        region = _at(self._positives, chain, position)
+        region = _at(self._positives, chain, position)  # step 2
         second_phrase = _another(pairs.phrases_of_chain, chain[twice], self._position[rows][twice], generator)
         second_region = _another(self._positives, chain[again], position[again], generator)
-        target, negative = self._candidates(chain, generator)
+        target, negative = self._candidates(chain, generator)  # step 3b
 
         visual, found = np.unique(np.concatenate([region, second_region, negative]), return_inverse=True)
         first, second, negative = np.split(found, [count, count + len(again)])
@@ -218,8 +221,8 @@ class LabelledRegionSampler(ShuffledSampler[LabelledPairs]):
 
     def make_batch(self, rows: Integers, epoch: int, generator: np.random.Generator) -> LabelledPairs:
         chain = self._pairs.chain[rows]
-        phrase, positive = self._positives.gather(chain)
-        owner = chain[phrase]
+        phrase, positive = self._positives.gather(chain)  # step 2 of pair sampling
+        owner = chain[phrase]  # step 3: a random negative of each
         negative = _at(self._negatives, owner, generator.integers(self._negatives.counts[owner]))
         text = self._pairs.phrase[rows][phrase]
         return _labelled(positive, negative, text, text)
@@ -242,33 +245,6 @@ class LabelledSentenceSampler(ShuffledSampler[LabelledPairs]):
         position = generator.integers(len(self._photo) - own)
         position += np.where(position >= self._sentences.starts[photo], own, 0)
         return _labelled(photo, photo, rows, self._sentences.values[position].astype(np.int64))
-
-
-def count_triplets(batch: TripletBatch, settings: TwoBranchSettings) -> int:
-    """Count the triplets of eq. 1 and 2 in a batch: at most K negatives for each target and positive (section 4.5).
-
-    As in Algorithm 1, triplets with a loss of 0 are among them.
-    """
-    count = 0
-    if settings.visual_to_text_weight:
-        negatives = batch.text_negatives[batch.visual_targets[:, 1]].sum(dim=1)
-        count += int(negatives.clamp(max=settings.max_negatives).sum())
-    if settings.text_to_visual_weight:
-        negatives = batch.visual_negatives_of(batch.text_targets[:, 0]).sum(dim=1)
-        count += int(negatives.clamp(max=settings.max_negatives).sum())
-    return count
-
-
-def batch_sizes(
-    pairs: RegionPhrasePairs, settings: TwoBranchSettings | SimilaritySettings, batch_size: int, seed: int = 0
-) -> list[int]:
-    """Return the number of triplets, or of labelled pairs, in each mini-batch of an epoch (section 4.5)."""
-    generator = np.random.default_rng(seed)
-    if isinstance(settings, TwoBranchSettings):
-        triplets = RegionPhraseSampler(pairs, settings, batch_size).epoch(0, generator)
-        return [count_triplets(batch, settings) for batch in triplets]
-    labelled = LabelledRegionSampler(pairs, settings, batch_size).epoch(0, generator)
-    return [len(batch.matches) for batch in labelled]
 
 
 def _positives(pairs: RegionPhrasePairs, settings: TwoBranchSettings | SimilaritySettings) -> RaggedArray:
