@@ -1,13 +1,14 @@
 """Put single-token faults into the package, one at a time, and report which of them the tests of its package find.
 
     python scripts/deliberate_faults.py --faults 40 --seed 1
-    python scripts/deliberate_faults.py --faults 40 --seed 1 --other ../base --jobs 2 --json faults.json
+    python scripts/deliberate_faults.py --draw faults.json --faults 50 --other ../base
+    python scripts/deliberate_faults.py --from faults.json --checkout ../base --json base.json
 
-Faults are drawn at random: first a module, then a token of it. With ``--other``, the same faults are put into another
-checkout too; they are drawn only from lines that both have, once in the package, in whatever module. Each fault is
-applied to a temporary copy of the checkout, in which the tests of the package run until the first one fails: those of
-the module first, then those of its package, and those of the command line for models and search. A test that also
-fails without a fault does not count.
+Faults are drawn at random: first a module, then a token of it; with ``--other``, only from lines that another checkout
+has too, once in the package, in whatever module. Faults that were saved with ``--draw`` can be put into any checkout
+that has their lines. Each fault is applied to a temporary copy of the checkout, in which the tests of the package run
+until the first one fails: those of the module first, then those of its package, and those of the command line for
+models and search. A test that also fails without a fault does not count.
 """
 
 from __future__ import annotations
@@ -215,34 +216,35 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--faults", type=int, default=40, metavar="N")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--other", type=Path, metavar="CHECKOUT", help="another checkout, for the same faults")
+    parser.add_argument("--other", type=Path, metavar="CHECKOUT", help="draw from lines that this checkout has too")
+    parser.add_argument("--draw", type=Path, metavar="FILE", help="only draw faults, and save them in this file")
+    parser.add_argument("--from", type=Path, dest="drawn", metavar="FILE", help="the first N faults of such a file")
+    parser.add_argument("--checkout", type=Path, default=ROOT, help="where faults are applied; by default here")
     parser.add_argument("--jobs", type=int, default=1, help="faults at once")
     parser.add_argument("--minutes", type=float, default=15, help="time limit of the tests of a fault")
-    parser.add_argument("--list", action="store_true", help="only print the faults")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to this file")
     options = parser.parse_args()
-    checkouts = [ROOT, *([options.other.resolve()] if options.other else [])]
-    faults = draw(options.faults, options.seed, checkouts)
-    if options.list:
-        for fault in faults:
-            print(f"{fault.package}: {fault.line}\n    {fault.changed}")
+    checkout = options.checkout.resolve()
+    if options.drawn:
+        places = lines_of_packages(checkout)
+        faults = [Fault(**each) for each in json.loads(options.drawn.read_text())]
+        faults = [each for each in faults if len(places.get((each.package, each.line), ())) == 1][: options.faults]
+    else:
+        others = [options.other.resolve()] if options.other else []
+        faults = draw(options.faults, options.seed, [checkout, *others])
+    if options.draw:
+        options.draw.write_text(json.dumps([asdict(fault) for fault in faults], indent=1) + "\n")
         return
     results: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
-        copies = [
-            Copies(checkout, options.jobs, Path(folder, str(index)), options.minutes)
-            for index, checkout in enumerate(checkouts)
-        ]
-        for number, found in enumerate(pool.map(lambda fault: [each.judge(fault) for each in copies], faults)):
-            fault = faults[number]
-            results.append({**asdict(fault), "checkouts": found})
-            print(f"{number + 1}. {fault.line}\n   {fault.changed}")
-            for side in found:
-                print(f"   {side['state']}: {side['module']} {side['test']} ({side['seconds']} s)", flush=True)
+        copies = Copies(checkout, options.jobs, Path(folder), options.minutes)
+        for fault, found in zip(faults, pool.map(copies.judge, faults), strict=True):
+            results.append({**asdict(fault), **found})
+            print(f"{len(results)}. {fault.line}\n   {fault.changed}")
+            print(f"   {found['state']}: {found['module']} {found['test']} ({found['seconds']} s)", flush=True)
             if options.json:
-                options.json.write_text(json.dumps(results, indent=1))
-    for checkout, sides in zip(checkouts, zip(*(each["checkouts"] for each in results), strict=True), strict=True):
-        print(f"{checkout}: {dict(Counter(side['state'] for side in sides))} of {len(faults)}")
+                options.json.write_text(json.dumps(results, indent=1) + "\n")
+    print(f"{checkout}: {dict(Counter(result['state'] for result in results))} of {len(faults)}")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -50,14 +51,22 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 @cache
 def modules() -> dict[str, ast.Module]:
-    """The modules of the package by name, without docstrings."""
-    found = {}
-    for file in sorted(SOURCE.rglob("*.py")):
-        name = ".".join(file.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
-        found[name] = ast.parse(file.read_text(encoding="utf-8"))
-        for node in ast.walk(found[name]):
-            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-                node.value.value = None
+    """The modules of the package by name."""
+    return {
+        ".".join(file.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): ast.parse(
+            file.read_text(encoding="utf-8")
+        )
+        for file in sorted(SOURCE.rglob("*.py"))
+    }
+
+
+@cache
+def nodes() -> dict[str, list[ast.AST]]:
+    """The nodes of each module, without the texts of docstrings."""
+    found = {name: list(ast.walk(tree)) for name, tree in modules().items()}
+    for node in itertools.chain.from_iterable(found.values()):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            node.value.value = None
     return found
 
 
@@ -66,8 +75,7 @@ def strings() -> frozenset[str]:
     """Words of short strings: names that are imported lazily, and methods that are looked up by name."""
     texts = (
         node.value
-        for tree in modules().values()
-        for node in ast.walk(tree)
+        for node in itertools.chain.from_iterable(nodes().values())
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 120
     )
     return frozenset(word for text in texts for word in re.findall(r"\w+", text))
@@ -77,16 +85,16 @@ def strings() -> frozenset[str]:
 def imported() -> frozenset[str]:
     """Full names of modules and their members that some module imports, or reads from a module that it imports."""
     found: set[str] = set()
-    for tree in modules().values():
+    for inside in nodes().values():
         aliases: dict[str, str] = {}
-        for node in ast.walk(tree):
+        for node in inside:
             if isinstance(node, ast.Import):
                 aliases |= {alias.asname or alias.name: alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
                 aliases |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
                 found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
         found |= set(aliases.values())
-        for node in ast.walk(tree):
+        for node in inside:
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in aliases:
                 found.add(f"{aliases[node.value.id]}.{node.attr}")
     return frozenset(found)
@@ -94,8 +102,8 @@ def imported() -> frozenset[str]:
 
 @cache
 def attributes() -> Counter[str]:
-    nodes = (node for tree in modules().values() for node in ast.walk(tree))
-    return Counter(node.attr for node in nodes if isinstance(node, ast.Attribute))
+    every = itertools.chain.from_iterable(nodes().values())
+    return Counter(node.attr for node in every if isinstance(node, ast.Attribute))
 
 
 @cache
@@ -114,14 +122,14 @@ def is_registered(node: Definition) -> bool:
     return any(REGISTERED.match(ast.unparse(decorator)) for decorator in node.decorator_list)
 
 
+@cache
+def names_in(node: ast.stmt) -> frozenset[str]:
+    return frozenset(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
+
+
 def read_elsewhere(tree: ast.Module, definition: Definition) -> bool:
     """Whether a module reads a name outside its definition."""
-    return any(
-        isinstance(node, ast.Name) and node.id == definition.name
-        for other in tree.body
-        if other is not definition
-        for node in ast.walk(other)
-    )
+    return any(definition.name in names_in(other) for other in tree.body if other is not definition)
 
 
 def unused_names() -> Iterator[str]:
@@ -138,9 +146,11 @@ def unused_names() -> Iterator[str]:
             if full not in imported() and not named and not read_elsewhere(tree, node):
                 yield full
             for method in node.body if isinstance(node, ast.ClassDef) else ():
-                if isinstance(method, Definition) and not method.name.startswith("__") and not is_registered(method):
+                if not isinstance(method, Definition) or method.name.startswith("__") or is_registered(method):
+                    continue
+                if method.name not in strings() and method.name not in OVERRIDES:
                     own = sum(isinstance(each, ast.Attribute) and each.attr == method.name for each in ast.walk(method))
-                    if attributes()[method.name] <= own and method.name not in {*strings(), *OVERRIDES}:
+                    if attributes()[method.name] <= own:
                         yield f"{full}.{method.name}"
 
 

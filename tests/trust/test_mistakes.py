@@ -7,17 +7,16 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
 import deixis
-from deixis.cli.main import _run, make_app
+from deixis.cli.main import _run, make_command
 from deixis.data.dataset import make_dataset
 from deixis.data.records import Caption, Photo
 from deixis.errors import DeixisError
 from deixis.models.registry import get_spec
+from tests.test_docs import command_options
 
 
 @pytest.mark.parametrize(
@@ -110,16 +109,6 @@ _ADVICE = re.compile(r"deixis ((?:[a-z][a-z-]* ?){1,2})([^;:,`]*)")
 _OF_OTHERS = {"--force-reinstall": "pip", "--no-deps": "pip", "--nproc-per-node": "torchrun"}
 
 
-def _options(command: Any, name: str = "") -> Iterator[tuple[str, set[str]]]:
-    """The options of each command; of a group, those of all its commands."""
-    own = {option for each in command.params for option in (*each.opts, *each.secondary_opts)} | {"--help"}
-    for part, below in getattr(command, "commands", {}).items():
-        for full, options in _options(below, f"{name} {part}".strip()):
-            own |= options
-            yield full, options
-    yield name, own
-
-
 def _texts(tree: ast.Module) -> Iterator[str]:
     """The texts of a module, without docstrings; what is filled in is an ellipsis."""
     parts = set()
@@ -140,30 +129,18 @@ def _wrong_options(source: str, known: dict[str, set[str]]) -> list[str]:
     for text in _texts(ast.parse(source)):
         if ":root{" in text:  # a style sheet
             continue
-        found += [option for option in _OPTION.findall(text) if option not in known[""] | _OF_OTHERS.keys()]
+        found += [option for option in _OPTION.findall(text) if option not in known["deixis"] | _OF_OTHERS.keys()]
         for words, rest in _ADVICE.findall(text):
-            names = (" ".join(words.split()[:count]) for count in (2, 1))
+            names = (" ".join(["deixis", *words.split()[:count]]) for count in (2, 1))
             verb = next((name for name in names if name in known), None)
             if verb is not None:
                 found += [f"{verb} {option}" for option in _OPTION.findall(rest) if option not in known[verb]]
     return found
 
 
-@pytest.fixture(scope="module")
-def known_options() -> dict[str, set[str]]:
-    return dict(_options(typer.main.get_command(make_app())))
-
-
-def test_no_message_advises_an_option_that_does_not_exist(known_options: dict[str, set[str]]) -> None:
-    package = Path(deixis.__file__).parent
-    wrong = {
-        path.relative_to(package).as_posix(): found
-        for path in package.rglob("*.py")
-        if (found := _wrong_options(path.read_text(encoding="utf-8"), known_options))
-    }
-    assert wrong == {}
-
-
-@pytest.mark.parametrize("message", ["use --recursive", "run: deixis search --rebuild"])
-def test_wrong_advice_is_found(message: str, known_options: dict[str, set[str]]) -> None:
-    assert _wrong_options(f'raise DeixisError(f"{{path}}: {message}")', known_options)
+def test_no_message_advises_an_option_that_does_not_exist() -> None:
+    package, known = Path(deixis.__file__).parent, dict(command_options(make_command(["--help"])))
+    sources = {path: path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
+    assert {str(path): found for path, source in sources.items() if (found := _wrong_options(source, known))} == {}
+    for message in ("use --recursive", "run: deixis search --rebuild"):
+        assert _wrong_options(f'raise DeixisError(f"{{path}}: {message}")', known)

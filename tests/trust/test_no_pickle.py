@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import deixis
 
@@ -50,28 +49,24 @@ def test_no_module_reads_pickles_or_runs_code_that_it_reads() -> None:
     assert [found for path in paths for found in find_violations(path.read_text(encoding="utf-8"), path.name)] == []
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "import pickle",
-        "from joblib import load",
-        "import shelve as s",
-        "torch.load(path)",
-        "torch.load(path, weights_only=False)",
-        "np.load(path)",
-        "numpy.load(path, allow_pickle=True)",
-        "np.save(path, array, allow_pickle=True)",
-        "eval(text)",
-        "yaml.load(text)",
-    ],
-)
-def test_every_kind_of_violation_is_found(source: str) -> None:
-    assert find_violations(source)
+UNSAFE = """
+import pickle
+from joblib import load
+import shelve as s
+torch.load(path)
+torch.load(path, weights_only=False)
+np.load(path)
+numpy.load(path, allow_pickle=True)
+np.save(path, array, allow_pickle=True)
+eval(text)
+yaml.load(text)
+"""
+SAFE = "torch.load(path, weights_only=True); np.load(path, allow_pickle=False)"
 
 
-@pytest.mark.parametrize("source", ["torch.load(path, weights_only=True)", "np.load(path, allow_pickle=False)"])
-def test_safe_calls_are_allowed(source: str) -> None:
-    assert find_violations(source) == []
+def test_every_kind_of_violation_is_found() -> None:
+    assert [source for source in UNSAFE.strip().splitlines() if not find_violations(source)] == []
+    assert find_violations(SAFE) == []
 
 
 def test_no_file_of_the_package_is_a_pickle() -> None:
