@@ -19,6 +19,8 @@ from playwright.sync_api import expect
 
 COUNT = 10_000
 MAX_TILES = 150
+SLOWER = 8
+"""How much slower the page may be than with five photos, on whatever machine."""
 
 # Scrolls fast; returns frame times and the maximum number of tiles.
 SCROLL = """async () => {
@@ -63,26 +65,31 @@ class ManyPhotos(FakeCollection):
 
 
 def test_only_the_tiles_near_the_window_are_in_the_page_and_frames_stay_short(page: Page, site: Site) -> None:
-    page.goto(site(ManyPhotos()))
-    expect(page.get_by_text("10,000 photos")).to_be_visible()
-    expect(page.locator(".tile").first).to_be_visible()
-    scrolled = page.evaluate(SCROLL)
-    print(scrolled)  # shown if the test fails
-    assert scrolled["most"] <= MAX_TILES
-    assert scrolled["median"] < 250  # 17 on an idle machine
-    assert scrolled["reached"] > 15_000
+    scrolled = []
+    for photos in (None, ManyPhotos()):
+        page.goto(site(photos) if photos else site())
+        expect(page.get_by_text("10,000 photos" if photos else "5 photos")).to_be_visible()
+        expect(page.locator(".tile").first).to_be_visible()
+        scrolled.append(page.evaluate(SCROLL))
+    few, many = scrolled
+    assert many["most"] <= MAX_TILES
+    assert many["reached"] > 15_000
+    assert many["median"] < SLOWER * few["median"], scrolled
 
 
 def test_typing_with_many_photos_is_not_delayed(page: Page, site: Site) -> None:
-    page.goto(site(ManyPhotos()))
-    expect(page.get_by_text("10,000 photos")).to_be_visible()
-    page.get_by_label("Search photos by a sentence").focus()
-    page.evaluate(WATCH_TYPING)
-    page.keyboard.type("00042 and more", delay=30)
-    delays = page.evaluate("typed.sort((one, other) => one - other)")
-    print(delays)
-    assert len(delays) == len("00042 and more")
-    assert delays[len(delays) // 2] < 250  # 20 on an idle machine
+    medians = []
+    for photos in (None, ManyPhotos()):
+        page.goto(site(photos) if photos else site())
+        expect(page.get_by_text("10,000 photos" if photos else "5 photos")).to_be_visible()
+        page.get_by_label("Search photos by a sentence").focus()
+        page.evaluate(WATCH_TYPING)
+        page.keyboard.type("00042 and more", delay=30)
+        delays = page.evaluate("typed.sort((one, other) => one - other)")
+        assert len(delays) == len("00042 and more")
+        medians.append(delays[len(delays) // 2])
+    few, many = medians
+    assert many < SLOWER * few, medians
     expect(page.locator(".tile")).to_have_count(1)
 
 
