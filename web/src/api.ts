@@ -1,81 +1,7 @@
 // The HTTP API, as described at /api/openapi.json.
+import type { Captions, Description, Grounding, Overview, PhotoDetails, PhotoPage, Phrases, SearchResponse } from "./schema";
+
 export type Box = [number, number, number, number];
-
-export interface PhotoEntry {
-  id: string;
-  name: string;
-  width: number;
-  height: number;
-  taken: string | null;
-  date_source: string | null;
-}
-
-export interface FoundPhrase {
-  text: string;
-  span: [number, number];
-  box: Box;
-  boxes: Box[];
-  score: number | null; // null for a guess
-  absent: boolean;
-  guess: boolean;
-}
-
-export interface Hit extends PhotoEntry {
-  score: number;
-  probability: number | null;
-  duplicates: PhotoEntry[];
-}
-
-export interface SearchResponse {
-  query: string | null;
-  unknown_words: string[];
-  photos: number;
-  searched: number;
-  suggestions: Record<string, string[]>;
-  filter_reason: string | null;
-  is_listing: boolean; // the query has only filters
-  date_words: string | null; // a date in the sentence
-  date_filters: string | null; // the filters that mean it
-  hits: Hit[];
-}
-
-export interface PhotoPage {
-  total: number;
-  photos: PhotoEntry[];
-}
-
-export interface PhotoDetails extends PhotoEntry {
-  camera: string | null;
-  folder: string;
-  regions: { box: Box }[];
-}
-
-export interface GroundedPhrase {
-  text: string;
-  span: [number, number];
-  type: string;
-  box: Box;
-  boxes: { box: Box; score: number | null }[];
-  presence: number | null;
-  absent: boolean;
-  guess: boolean;
-}
-
-export interface Overview {
-  folders: { name: string; photos: number }[];
-  months: { name: string; photos: number }[];
-}
-
-export interface Grounding {
-  size: [number, number];
-  unknown_words: string[];
-  phrases: GroundedPhrase[];
-}
-
-export interface DescribedRegion {
-  box: Box;
-  phrases: { text: string; score: number }[];
-}
 
 /** A filter of a query, such as `in:holiday`. */
 export const FILTER = /(?:^|\s)(-?in|camera|after|before):("(?:[^"]|"")*"|\S+)/gi;
@@ -108,7 +34,7 @@ export const photo = (id: string, signal?: AbortSignal) => request<PhotoDetails>
 
 /** The phrases of a query, located in a photo. */
 export const phrases = (id: string, q: string, signal?: AbortSignal) =>
-  request<{ phrases: FoundPhrase[] }>(`/api/photos/${id}/phrases?${new URLSearchParams({ q })}`, { signal });
+  request<Phrases>(`/api/photos/${id}/phrases?${new URLSearchParams({ q })}`, { signal });
 
 export function search(query: { q?: string; like?: string; all: boolean }, signal?: AbortSignal) {
   const top = isOnlyFilters(query.q ?? "") ? MAX_RESULTS : query.all ? 2 * SHOWN_RESULTS : SHOWN_RESULTS;
@@ -133,10 +59,10 @@ export async function ground(photo: Source, sentence: string, signal?: AbortSign
 }
 
 export const caption = (photo: Source, signal?: AbortSignal) =>
-  request<{ captions: { text: string; sure: boolean | null }[] }>("/api/caption", post(photo, {}, signal));
+  request<Captions>("/api/caption", post(photo, {}, signal));
 
 export const describe = (photo: Source, signal?: AbortSignal) =>
-  request<{ regions: DescribedRegion[] }>("/api/describe", post(photo, {}, signal));
+  request<Description>("/api/describe", post(photo, {}, signal));
 
 /** An uploaded photo as JPEG, for formats that the browser cannot show, and its size in pixels. */
 export async function preview(file: File, signal: AbortSignal): Promise<{ jpeg: Blob; width: number; height: number }> {

@@ -1,6 +1,7 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { addressOf, HOME, usePageState, type PageState } from "./address";
 import * as api from "./api";
+import type { HitEntry, SearchResponse } from "./schema";
 import { useDrop } from "./drop";
 import { Filters } from "./filters";
 import { Grid, type Start } from "./grid";
@@ -234,7 +235,7 @@ function Selection(props: { chosen: ReadonlySet<string> | null; onChosen: (chose
   );
 }
 
-const NONE: readonly api.Hit[] = [];
+const NONE: readonly HitEntry[] = [];
 
 /** The number of results, and the unknown words. */
 function ResultSummary(
@@ -284,7 +285,7 @@ interface QueryProps {
 const MOST_SUGGESTIONS = 3;
 
 /** The query with a filter in place of a date in words, or with known words in place of unknown ones. */
-function OtherQueries({ answer, q, onQuery, before = "" }: QueryProps & { answer: api.SearchResponse; before?: string }) {
+function OtherQueries({ answer, q, onQuery, before = "" }: QueryProps & { answer: SearchResponse; before?: string }) {
   const { date_words: date, date_filters: filters, suggestions } = answer;
   const links: { text: string; query: string }[] = [];
   if (date && filters)
@@ -357,7 +358,7 @@ function Message(props: { title: string; line?: string; children?: preact.Compon
   );
 }
 
-function emptyReason(answer: api.SearchResponse, q: string): string {
+function emptyReason(answer: SearchResponse, q: string): string {
   const { photos, searched, unknown_words: unknown, filter_reason: reason } = answer;
   if (!photos) return "There are no photos yet.";
   if (!searched) return `None of ${counted(photos)} passes the filters of “${q}”${reason ? `: ${reason}` : ""}.`;

@@ -1,5 +1,6 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import * as api from "./api";
+import type { Overview } from "./schema";
 
 interface Props {
   q: string;
@@ -11,7 +12,7 @@ const MOST_FOLDERS = 200;
 
 /** The filters of the query, to remove; the months as a timeline and the folders, to choose. */
 export function Filters({ q, onQuery }: Props) {
-  const [overview, setOverview] = useState<api.Overview | null>(null);
+  const [overview, setOverview] = useState<Overview | null>(null);
   useEffect(() => {
     const stop = new AbortController();
     api.overview(stop.signal).then(setOverview, () => undefined);

@@ -1,15 +1,16 @@
 // What the models find in the photos on the screen: the phrases of the query, then captions.
 import { useEffect, useState } from "preact/hooks";
 import * as api from "./api";
+import type { FoundPhrase } from "./schema";
 
 export interface Findings {
-  phrases: ReadonlyMap<string, api.FoundPhrase[]>;
+  phrases: ReadonlyMap<string, FoundPhrase[]>;
   captions: ReadonlyMap<string, string>; // empty where the model is not sure
 }
 
 const WAIT_MS = 250;
 const captions = new Map<string, string>();
-const NONE: ReadonlyMap<string, api.FoundPhrase[]> = new Map();
+const NONE: ReadonlyMap<string, FoundPhrase[]> = new Map();
 
 /** Asks for one photo after another, in the order given, once the photos on the screen stay the same for a moment. */
 export function useFindings(ids: readonly string[], q: string): Findings {

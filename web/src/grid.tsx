@@ -1,12 +1,13 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { image, thumbnail, type FoundPhrase, type Hit, type PhotoEntry } from "./api";
+import { image, thumbnail } from "./api";
+import type { FoundPhrase, HitEntry, PhotoEntry } from "./schema";
 import { Boxes } from "./boxes";
 import { useFindings } from "./findings";
 import type { MarkedPhrase } from "./sentence";
 import { layOut, leftEdge, neighbour, rowOf, rowsBetween, type Layout } from "./rows";
 
 interface Props {
-  photos: readonly (PhotoEntry | Hit)[];
+  photos: readonly (PhotoEntry | HitEntry)[];
   hasUnlikely?: boolean; // improbable photos are among them
   query: string; // whose phrases are located in the photos; empty for similar photos
   activePhrase: number | null;
@@ -127,7 +128,7 @@ const placed = (phrases: readonly FoundPhrase[], marked: readonly MarkedPhrase[]
   phrases.map((phrase) => ({ ...phrase, place: marked.findIndex(({ span }) => span.join() === phrase.span.join()) }));
 
 interface TileProps extends Omit<Props, "onOpen"> {
-  photo: PhotoEntry | Hit;
+  photo: PhotoEntry | HitEntry;
   phrases: readonly PlacedPhrase[];
   caption: string;
   index: number;
@@ -206,7 +207,7 @@ const percent = (share: number) => (share < 0.005 ? "< 1 %" : `${Math.round(100 
 const WORDS = ["unlikely", "maybe", "likely", "very likely"];
 const WORDS_OF_SIMILARITY = ["a little similar", "similar", "very similar", "almost the same"];
 /** The probability of a result in words, and as a number. What a search finds by itself is not called unlikely. */
-function likely({ probability }: Hit, { query, hasUnlikely }: { query: string; hasUnlikely?: boolean }): string {
+function likely({ probability }: HitEntry, { query, hasUnlikely }: { query: string; hasUnlikely?: boolean }): string {
   if (probability === null) return "found";
   const step = [0.2, 0.5, 0.8].filter((least) => probability >= least).length;
   return `${query ? WORDS[hasUnlikely ? step : Math.max(step, 1)] : WORDS_OF_SIMILARITY[step]}, ${percent(probability)}`;

@@ -2,6 +2,7 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import type { PageState } from "./address";
 import * as api from "./api";
+import type { PhotoEntry, SearchResponse } from "./schema";
 
 const PAGE = 1000;
 // Loaded before anyone scrolls to them, so that the scroll bar has the right length.
@@ -10,7 +11,7 @@ const LOAD_AHEAD = 20_000;
 const WAIT_FOR_FIRST_MS = 3000;
 
 export function usePhotos(isActive: boolean) {
-  const [photos, setPhotos] = useState<api.PhotoEntry[]>([]);
+  const [photos, setPhotos] = useState<PhotoEntry[]>([]);
   const [total, setTotal] = useState<number | null>(null);
   const [failure, setFailure] = useState("");
   const isLoading = useRef(false);
@@ -47,7 +48,7 @@ export function usePhotos(isActive: boolean) {
 }
 
 export function useSearch(state: PageState, dropped: File | null) {
-  const [answer, setAnswer] = useState<api.SearchResponse | null>(null);
+  const [answer, setAnswer] = useState<SearchResponse | null>(null);
   const [failure, setFailure] = useState("");
   const [isRefused, setRefused] = useState(false); // the fault is in the query, not in the server
   const { q, like, all } = state;

@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import * as api from "./api";
+import type { DescribedRegion, FoundPhrase, PhotoDetails, PhotoEntry } from "./schema";
 import { Boxes, type ShownBox } from "./boxes";
 import { markOf } from "./colours";
 import { MarkedField } from "./sentence";
@@ -11,7 +12,7 @@ interface Props {
   upload?: Size | null; // of the file
   query: string;
   position: string;
-  alike: readonly api.PhotoEntry[];
+  alike: readonly PhotoEntry[];
   onOpen?: (id: string) => void;
   onBack: () => void;
   onStep?: (by: number) => void;
@@ -26,7 +27,7 @@ const WAIT_MS = 300;
 /** One photo: its caption, its regions, and the phrases of any sentence. */
 export function PhotoView(props: Props) {
   const { id } = props;
-  const [details, setDetails] = useState<api.PhotoDetails | null>(null);
+  const [details, setDetails] = useState<PhotoDetails | null>(null);
   const [failure, setFailure] = useState("");
   const [sentence, setSentence] = useState(props.query);
   const [active, setActive] = useState<number | null>(null);
@@ -309,8 +310,8 @@ function useCaption(id: api.Source) {
 
 const MOST_REGIONS = 8;
 
-function useRegions(id: api.Source): api.DescribedRegion[] {
-  const [described, setDescribed] = useState<api.DescribedRegion[]>([]);
+function useRegions(id: api.Source): DescribedRegion[] {
+  const [described, setDescribed] = useState<DescribedRegion[]>([]);
   useEffect(() => {
     setDescribed([]);
     const stop = new AbortController();
@@ -321,7 +322,7 @@ function useRegions(id: api.Source): api.DescribedRegion[] {
 }
 
 /** The first of several regions with the same phrase. */
-function inDifferentWords(regions: api.DescribedRegion[]): api.DescribedRegion[] {
+function inDifferentWords(regions: DescribedRegion[]): DescribedRegion[] {
   const said = new Set<string>();
   return regions.filter(({ phrases }) => {
     const words = phrases[0]?.text ?? "";
@@ -329,7 +330,7 @@ function inDifferentWords(regions: api.DescribedRegion[]): api.DescribedRegion[]
   });
 }
 
-type LocatedPhrase = Omit<api.FoundPhrase, "score"> & { presence: number | null };
+type LocatedPhrase = Omit<FoundPhrase, "score"> & { presence: number | null };
 
 interface Located {
   unknown_words: string[];
@@ -380,7 +381,7 @@ const capitalize = (text: string) => (text ? `${text[0]!.toUpperCase()}${text.sl
 const DATE_SOURCES: Record<string, string> = { xmp: "by XMP", name: "by its name", file: "by the time of the file" };
 
 /** The date of a photo, and where it comes from unless the camera wrote it. */
-function day({ taken, date_source: source }: api.PhotoEntry): string {
+function day({ taken, date_source: source }: PhotoEntry): string {
   if (!taken) return "";
   const format = { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" } as const;
   const said = DATE_SOURCES[source ?? ""];

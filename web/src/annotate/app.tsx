@@ -1,6 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { useRoute } from "./route";
 import * as api from "./api";
+import type { Role, SessionResponse } from "./schema";
 import { DashboardPage } from "./dashboard";
 import { LoginPage } from "./login";
 import { ExternalPage } from "./external";
@@ -13,12 +14,12 @@ import { ReviewPage } from "./review";
 import { mayLeave } from "./unsaved";
 import { WorkPage } from "./work_page";
 
-const REVIEWS: readonly api.Role[] = ["reviewer", "owner"];
+const REVIEWS: readonly Role[] = ["reviewer", "owner"];
 
 interface Tab {
   place: string;
   name: string;
-  roles?: readonly api.Role[];
+  roles?: readonly Role[];
 }
 
 const TABS: readonly Tab[] = [
@@ -38,7 +39,7 @@ export function App() {
 
 function Inside() {
   const [place, go] = useRoute();
-  const [session, setSession] = useState<api.Session | null>(null);
+  const [session, setSession] = useState<SessionResponse | null>(null);
   const [failure, setFailure] = useState("");
   const [guidelines, setGuidelines] = useState<api.Guidelines | null>(null);
 

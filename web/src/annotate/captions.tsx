@@ -1,9 +1,9 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { markOf } from "../colours";
-import type { CutCaption } from "./api";
+import type { CaptionInfo } from "./schema";
 
 interface Props {
-  captions: readonly CutCaption[];
+  captions: readonly CaptionInfo[];
   mentions: readonly string[]; // in the order of their colours; others are context
   isOneColour?: boolean;
   places?: readonly number[]; // the colours of the mentions, if several share one

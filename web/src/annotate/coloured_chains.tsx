@@ -1,6 +1,6 @@
 // Chains in colours: the phrases of a chain and its boxes have the same one.
 import { markOf } from "../colours";
-import type { CutCaption, GalleryChain } from "./api";
+import type { CaptionInfo, GalleryChain } from "./schema";
 import type { StyledBox } from "./overlay";
 import { boxTag, modelTag } from "./proposals";
 
@@ -25,7 +25,7 @@ export function colouredBoxes(chains: readonly GalleryChain[], chosen = -1, draw
 }
 
 interface Props {
-  captions: readonly CutCaption[];
+  captions: readonly CaptionInfo[];
   chains: readonly GalleryChain[];
   chosen?: number;
   onPick?: (chain: number, mention: string) => void;

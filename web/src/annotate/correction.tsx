@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { Box } from "../api";
 import { markOf } from "../colours";
 import * as api from "./api";
+import type { GalleryBox, GalleryChain, GalleryEntry, PhotoInfo, SessionResponse } from "./schema";
 import { ColouredCaptions, colouredBoxes } from "./coloured_chains";
 import { Drawing, type DrawingControl } from "./drawing";
 import { Frame } from "./frame";
@@ -25,11 +26,11 @@ const ACTIONS: Record<string, string> = {
 };
 
 /** What the lead is in the middle of: a box (of which one is moved), or a merge. */
-type Mode = { kind: "box"; moved: api.GalleryBox | null } | { kind: "merge" } | null;
+type Mode = { kind: "box"; moved: GalleryBox | null } | { kind: "merge" } | null;
 
 interface Props {
   id: string;
-  session: api.Session;
+  session: SessionResponse;
   from: Chosen;
   before: string | undefined;
   next: string | undefined;
@@ -37,7 +38,7 @@ interface Props {
 }
 
 export function CorrectionPage({ id, session, from, before, next, onOpen }: Props) {
-  const [entry, setEntry] = useState<api.GalleryPhoto | null>(null);
+  const [entry, setEntry] = useState<GalleryEntry | null>(null);
   const [chosen, setChosen] = useState(from.mention); // a mention of the chain
   const [mode, setMode] = useState<Mode>(from.isDrawing ? { kind: "box", moved: null } : null);
   const [box, setBox] = useState<Box | null>(null);
@@ -57,7 +58,7 @@ export function CorrectionPage({ id, session, from, before, next, onOpen }: Prop
     setMode(null);
     setBox(null);
   };
-  const take = (work: () => Promise<api.GalleryPhoto>) =>
+  const take = (work: () => Promise<GalleryEntry>) =>
     void run(async () => {
       try {
         setEntry(await work());
@@ -224,7 +225,7 @@ export function CorrectionPage({ id, session, from, before, next, onOpen }: Prop
 }
 
 interface PanelProps {
-  chain: api.GalleryChain;
+  chain: GalleryChain;
   place: number;
   types: readonly string[];
   isBusy: boolean;
@@ -345,7 +346,7 @@ function ChainPanel({ chain, place, types, isBusy, onMode, onCorrect }: PanelPro
   );
 }
 
-function Disagreements({ entry }: { entry: api.GalleryPhoto }) {
+function Disagreements({ entry }: { entry: GalleryEntry }) {
   if (!entry.disagreements.length) return null;
   const phrase = (mention: string) => {
     const chain = entry.chains.find(({ mentions }) => mentions.includes(mention));
@@ -366,7 +367,7 @@ function Disagreements({ entry }: { entry: api.GalleryPhoto }) {
   );
 }
 
-const stageName = (chain: api.GalleryChain) =>
+const stageName = (chain: GalleryChain) =>
   chain.stage === "not visual"
     ? chain.is_scene
       ? "scene or place"
@@ -375,7 +376,7 @@ const stageName = (chain: api.GalleryChain) =>
       ? `people are asked: ${describeStage(chain.stage)}`
       : describeStage(chain.stage);
 
-function endings(chain: api.GalleryChain): [string, string][] {
+function endings(chain: GalleryChain): [string, string][] {
   const now = chain.stage !== "not visual" ? "" : chain.is_scene ? "scene" : "no box";
   const all: [string, string][] = [
     ["scene", "Scene or place"],
@@ -390,4 +391,4 @@ const sameBox = (box: Box, other: readonly number[] | undefined) => other?.every
 const toggled = (types: readonly string[], type: string) =>
   types.includes(type) ? types.filter((each) => each !== type) : [...types, type];
 
-const middleOf = ({ width, height }: api.PhotoRef): Box => [0.3 * width, 0.3 * height, 0.7 * width, 0.7 * height];
+const middleOf = ({ width, height }: PhotoInfo): Box => [0.3 * width, 0.3 * height, 0.7 * width, 0.7 * height];

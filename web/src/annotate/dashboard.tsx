@@ -1,13 +1,14 @@
 import { useEffect, useState } from "preact/hooks";
 import * as api from "./api";
+import type { CorrectionSummary, Dashboard, Task, TaskProgress, UserInfo, WorkerProgress } from "./schema";
 import { TASK_TEXTS } from "./tasks";
 
 const LOOK_AGAIN_MS = 10_000;
 const WIDEST_BAR = 48;
 
 /** How far the project is, how fast it goes, what it costs, and how good everybody's work is. */
-export function DashboardPage({ user }: { user: api.Person }) {
-  const [said, setSaid] = useState<api.Dashboard | null>(null);
+export function DashboardPage({ user }: { user: UserInfo }) {
+  const [said, setSaid] = useState<Dashboard | null>(null);
   const [failure, setFailure] = useState("");
   const look = () => {
     api.dashboard().then(
@@ -46,7 +47,7 @@ export function DashboardPage({ user }: { user: api.Person }) {
   );
 }
 
-function Figures({ said }: { said: api.Dashboard }) {
+function Figures({ said }: { said: Dashboard }) {
   const share = said.photos ? said.finished / said.photos : 0;
   const figures: [string, string][] = [
     [`${said.judged.toLocaleString("en")}`, "judgements"],
@@ -103,7 +104,7 @@ function FirstSteps() {
 }
 
 /** What cannot go on, and who can help. */
-function Blocked({ said }: { said: api.Dashboard }) {
+function Blocked({ said }: { said: Dashboard }) {
   const lines = Object.entries(said.blocked).map(([waitsFor, count]) => `${questions(count)} ${waitsFor}`);
   if (said.waiting) lines.push(`${said.waiting === 1 ? "1 thing waits" : `${said.waiting} things wait`} for a reviewer`);
   if (!lines.length) return null;
@@ -123,7 +124,7 @@ function Blocked({ said }: { said: api.Dashboard }) {
 }
 
 /** How far the leads agreed with what people had said. */
-function Corrections({ made }: { made: api.CorrectionSummary }) {
+function Corrections({ made }: { made: CorrectionSummary }) {
   if (!made.photos) return null;
   const boxes = made.boxes_kept + made.boxes_moved + made.boxes_deleted;
   const share = (count: number) => (boxes ? ` (${Math.round((100 * count) / boxes)} %)` : "");
@@ -150,7 +151,7 @@ function Corrections({ made }: { made: api.CorrectionSummary }) {
 const questions = (count: number) => (count === 1 ? "1 question waits for" : `${count} questions wait for`);
 
 /** Judgements by the hour, for the hours in which there were any. */
-function Pace({ pace }: { pace: api.Dashboard["pace"] }) {
+function Pace({ pace }: { pace: Dashboard["pace"] }) {
   if (pace.length < 2) return null;
   const most = Math.max(...pace.map(({ judged }) => judged));
   const hour = (at: number) =>
@@ -176,7 +177,7 @@ function Pace({ pace }: { pace: api.Dashboard["pace"] }) {
   );
 }
 
-function Tasks({ tasks }: { tasks: readonly api.TaskProgress[] }) {
+function Tasks({ tasks }: { tasks: readonly TaskProgress[] }) {
   return (
     <section>
       <h2>Tasks</h2>
@@ -229,7 +230,7 @@ function Tasks({ tasks }: { tasks: readonly api.TaskProgress[] }) {
 
 const CLOSED = ["suspended", "failed the test"];
 
-function Workers({ said, user, onChange }: { said: api.Dashboard; user: api.Person; onChange: () => void }) {
+function Workers({ said, user, onChange }: { said: Dashboard; user: UserInfo; onChange: () => void }) {
   return (
     <section>
       <h2 class="with-action">
@@ -293,7 +294,7 @@ function Workers({ said, user, onChange }: { said: api.Dashboard; user: api.Pers
 }
 
 /** A dot for each task; closed ones can be opened again. */
-function TaskLevels({ worker, tasks, onChange }: { worker: api.WorkerProgress; tasks: api.Task[]; onChange: () => void }) {
+function TaskLevels({ worker, tasks, onChange }: { worker: WorkerProgress; tasks: Task[]; onChange: () => void }) {
   return (
     <span class="level-dots">
       {tasks.map((task) => {

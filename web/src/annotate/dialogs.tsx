@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import type { Mention, Question } from "./api";
+import type { MentionInfo, QuestionInfo } from "./schema";
 import { Dialog } from "./dialog";
 import { proposedBoxes } from "./proposals";
 import { TASK_TEXTS } from "./tasks";
@@ -51,7 +51,7 @@ export function Comment({ remark, onClose, onKeep, onSkip }: CommentProps) {
 }
 
 interface BadPhraseProps {
-  mentions: readonly Mention[];
+  mentions: readonly MentionInfo[];
   onClose: () => void;
   onChoose: (id: string) => void;
 }
@@ -81,7 +81,7 @@ export function BadPhrase({ mentions, onClose, onChoose }: BadPhraseProps) {
   );
 }
 
-export function Help({ question, onClose }: { question: Question; onClose: () => void }) {
+export function Help({ question, onClose }: { question: QuestionInfo; onClose: () => void }) {
   const isDrawing = question.task === "drawing";
   const lines: [string[], string][] = [
     ...TASK_TEXTS[question.task].choices(question).map(({ key, label }): [string[], string] => [[key], label]),

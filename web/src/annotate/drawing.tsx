@@ -9,7 +9,7 @@ import "@annotorious/annotorious/annotorious.css";
 import type { Ref } from "preact";
 import { useImperativeHandle, useLayoutEffect, useRef } from "preact/hooks";
 import type { Box } from "../api";
-import type { PhotoRef } from "./api";
+import type { PhotoInfo } from "./schema";
 
 const ID = "drawn";
 const SMALLEST = 2;
@@ -25,7 +25,7 @@ export interface DrawingControl {
 }
 
 interface Props {
-  photo: PhotoRef;
+  photo: PhotoInfo;
   initial?: Box | null;
   control: Ref<DrawingControl>;
   onBox: (box: Box | null) => void;
@@ -133,17 +133,17 @@ function annotationOf([x1, y1, x2, y2]: Box): ImageAnnotation {
 }
 
 /** The part of a box that is in the photo, in whole pixels. */
-function inside([x1, y1, x2, y2]: Box, { width, height }: PhotoRef): Box {
+function inside([x1, y1, x2, y2]: Box, { width, height }: PhotoInfo): Box {
   const [left, top] = [clamp(Math.round(x1), 0, width - SMALLEST), clamp(Math.round(y1), 0, height - SMALLEST)];
   return [left, top, clamp(Math.round(x2), left + SMALLEST, width), clamp(Math.round(y2), top + SMALLEST, height)];
 }
 
-function moved([x1, y1, x2, y2]: Box, right: number, down: number, { width, height }: PhotoRef): Box {
+function moved([x1, y1, x2, y2]: Box, right: number, down: number, { width, height }: PhotoInfo): Box {
   const [byX, byY] = [clamp(right, -x1, width - x2), clamp(down, -y1, height - y2)];
   return [x1 + byX, y1 + byY, x2 + byX, y2 + byY];
 }
 
-function resized([x1, y1, x2, y2]: Box, right: number, down: number, { width, height }: PhotoRef): Box {
+function resized([x1, y1, x2, y2]: Box, right: number, down: number, { width, height }: PhotoInfo): Box {
   return [x1, y1, clamp(x2 + right, x1 + SMALLEST, width), clamp(y2 + down, y1 + SMALLEST, height)];
 }
 

@@ -1,6 +1,7 @@
 // The workbench inside a frame of an external workforce's site.
 import { useEffect, useState } from "preact/hooks";
 import * as api from "./api";
+import type { ExternalProgress, ExternalResponse, SessionResponse } from "./schema";
 import { Said } from "./app";
 import { WorkPage } from "./work_page";
 
@@ -8,10 +9,10 @@ const GIVEN = ["key", "assignmentId", "hitId", "workerId", "turkSubmitTo"];
 
 export function ExternalPage() {
   const [failure, setFailure] = useState("");
-  const [entered, setEntered] = useState<api.ExternalSession | null>(null);
-  const [session, setSession] = useState<api.Session | null>(null);
+  const [entered, setEntered] = useState<ExternalResponse | null>(null);
+  const [session, setSession] = useState<SessionResponse | null>(null);
   const [guidelines, setGuidelines] = useState<api.Guidelines | null>(null);
-  const [external, setExternal] = useState<api.ExternalProgress | null>(null);
+  const [external, setExternal] = useState<ExternalProgress | null>(null);
 
   useEffect(() => {
     const said = new URLSearchParams(location.search);
@@ -61,7 +62,7 @@ export function ExternalPage() {
   );
 }
 
-function Submit({ submit }: { submit: NonNullable<api.ExternalProgress["submit"]> }) {
+function Submit({ submit }: { submit: NonNullable<ExternalProgress["submit"]> }) {
   return (
     <main class="notice">
       <h1>That was the last one. Thank you!</h1>

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Ref } from "preact";
-import type { PhotoRef } from "./api";
+import type { PhotoInfo } from "./schema";
 import { loadPicture } from "./pictures";
 
 const STEPS = [1, 1.5, 2, 3, 4, 6];
@@ -15,7 +15,7 @@ export interface FrameControl {
 }
 
 interface Props {
-  photo: PhotoRef;
+  photo: PhotoInfo;
   hasPicture: boolean;
   label: string;
   control?: Ref<FrameControl>;
@@ -97,7 +97,7 @@ export function Frame({ photo, hasPicture, label, control, isDrawing = false, on
   );
 }
 
-function usePicture(photo: PhotoRef, hasPicture: boolean) {
+function usePicture(photo: PhotoInfo, hasPicture: boolean) {
   const [found, setFound] = useState({ url: "", address: "", failure: false });
   const [tries, setTries] = useState(0);
   useEffect(() => {

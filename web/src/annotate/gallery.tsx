@@ -1,6 +1,7 @@
 // All photos with coloured phrases and boxes, filtered; one of them opens to be corrected.
 import { useEffect, useState } from "preact/hooks";
 import * as api from "./api";
+import type { GalleryEntry, PhotoStage, SessionResponse } from "./schema";
 import { CorrectionPage } from "./correction";
 import { ColouredCaptions, colouredBoxes } from "./coloured_chains";
 import { Failure, useSubmit } from "./login";
@@ -10,14 +11,14 @@ import { Pager } from "./pager";
 const PAGE = 24;
 const THUMBNAIL = 640;
 const NO_FILTER: api.GalleryFilter = { stage: "", person: "", disagreement: false, changed: false };
-const STAGES: [api.PhotoStage, string][] = [
+const STAGES: [PhotoStage, string][] = [
   ["open", "Open"],
   ["waiting for review", "Waiting for review"],
   ["finished", "Finished"],
 ];
 
 interface Props {
-  session: api.Session;
+  session: SessionResponse;
   photo: string | undefined;
   from: Chosen;
   onOpen: (photo: string) => void;
@@ -115,7 +116,7 @@ export function GalleryPage({ session, photo, from, onOpen }: Props) {
   );
 }
 
-function Card({ entry, hasPicture }: { entry: api.GalleryPhoto; hasPicture: boolean }) {
+function Card({ entry, hasPicture }: { entry: GalleryEntry; hasPicture: boolean }) {
   const { photo, chains, captions } = entry;
   return (
     <a class="gallery-card" href={`#/gallery/${encodeURIComponent(photo.id)}`} aria-label={`Photo ${entry.name}`}>
@@ -134,7 +135,7 @@ function Card({ entry, hasPicture }: { entry: api.GalleryPhoto; hasPicture: bool
 }
 
 /** Who has corrected a photo. */
-export function ChangedBy({ entry }: { entry: api.GalleryPhoto }) {
+export function ChangedBy({ entry }: { entry: GalleryEntry }) {
   const who = [...new Set(entry.corrections.map((each) => each.who))];
   if (!who.length) return null;
   return <span class="chip is-changed">corrected by {new Intl.ListFormat("en").format(who)}</span>;

@@ -1,19 +1,19 @@
 // Sorting phrases into groups: take a phrase, then choose where it belongs.
 import { useState } from "preact/hooks";
 import { markOf } from "../colours";
-import type { Mention, Question } from "./api";
+import type { MentionInfo, QuestionInfo } from "./schema";
 
 export type Groups = readonly (readonly string[])[];
 
 /** Every phrase alone. */
-export const groupsAlone = ({ mentions }: Question): Groups => mentions.map(({ id }) => [id]);
+export const groupsAlone = ({ mentions }: QuestionInfo): Groups => mentions.map(({ id }) => [id]);
 
 /** The place of each phrase's group. */
-export const groupPlaces = ({ mentions }: Question, groups: Groups): number[] =>
+export const groupPlaces = ({ mentions }: QuestionInfo, groups: Groups): number[] =>
   mentions.map(({ id }) => groups.findIndex((group) => group.includes(id)));
 
 interface Props {
-  question: Question;
+  question: QuestionInfo;
   groups: Groups;
   onGroups: (groups: Groups) => void;
 }
@@ -73,4 +73,4 @@ export function GroupSorter({ question, groups, onGroups }: Props) {
   );
 }
 
-const describe = ({ text, caption }: Mention) => `${text}, caption ${caption + 1}`;
+const describe = ({ text, caption }: MentionInfo) => `${text}, caption ${caption + 1}`;

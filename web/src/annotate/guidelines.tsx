@@ -1,11 +1,12 @@
 import { useState } from "preact/hooks";
 import * as api from "./api";
+import type { Example, Guideline, Task } from "./schema";
 import { FormattedText } from "./formatted_text";
 import { TASK_TEXTS, LABELS } from "./tasks";
 import { mayLeave, useUnsaved } from "./unsaved";
 
 /** What an answer should mind, with examples. */
-export function Guide({ task, guideline }: { task: api.Task; guideline: api.Guideline }) {
+export function Guide({ task, guideline }: { task: Task; guideline: Guideline }) {
   return (
     <div class="guide">
       <h2>{TASK_TEXTS[task].name}</h2>
@@ -36,7 +37,7 @@ interface PageProps {
 
 /** All guidelines; their owner can edit them. */
 export function GuidelinesPage({ guidelines, isOwner, onChange }: PageProps) {
-  const [edited, setEdited] = useState<api.Task | null>(null);
+  const [edited, setEdited] = useState<Task | null>(null);
   return (
     <main class="page is-narrow" tabIndex={-1}>
       <h1>Guidelines</h1>
@@ -69,12 +70,12 @@ export function GuidelinesPage({ guidelines, isOwner, onChange }: PageProps) {
 }
 
 interface EditProps {
-  task: api.Task;
-  guideline: api.Guideline;
-  onDone: (said: api.Guideline | null) => void;
+  task: Task;
+  guideline: Guideline;
+  onDone: (said: Guideline | null) => void;
 }
 
-const ANSWERS: Record<api.Task, string[]> = {
+const ANSWERS: Record<Task, string[]> = {
   link: ["yes", "no"],
   verify: ["yes", "no"],
   requirement: ["box", "scene", "no box"],
@@ -91,7 +92,7 @@ function Edit({ task, guideline, onDone }: EditProps) {
   const [failure, setFailure] = useState("");
   const isEdited = text !== guideline.text || JSON.stringify(examples) !== JSON.stringify(guideline.examples);
   useUnsaved(isEdited ? "the guideline" : "");
-  const change = (place: number, what: Partial<api.Example>) =>
+  const change = (place: number, what: Partial<Example>) =>
     setExamples(examples.map((each, at) => (at === place ? { ...each, ...what } : each)));
   const save = async (event: Event) => {
     event.preventDefault();

@@ -1,7 +1,7 @@
 // What a test question teaches: the answer that was given, the right one, and why.
 import { useEffect, useRef } from "preact/hooks";
 import type { Box } from "../api";
-import type * as api from "./api";
+import type { Guideline, QuestionInfo } from "./schema";
 import { Captions } from "./captions";
 import { Frame } from "./frame";
 import { Guide } from "./guidelines";
@@ -17,7 +17,7 @@ const TOO_SOON_MS = 250;
 interface Props {
   taught: Taught;
   hasPicture: boolean;
-  guideline: api.Guideline | null;
+  guideline: Guideline | null;
   isGuideOpen: boolean;
   onProceed: () => void;
 }
@@ -98,7 +98,7 @@ export function LessonView({ taught: { question, said, lesson, standing }, hasPi
   );
 }
 
-function laidOut(question: api.Question, drawn: Box | null, right: readonly Box[]): StyledBox[] {
+function laidOut(question: QuestionInfo, drawn: Box | null, right: readonly Box[]): StyledBox[] {
   return [
     ...acceptedBoxes(question).map((each): StyledBox => ({ ...each, look: "other" })),
     ...right.map((box): StyledBox => ({ box, look: "right", tag: "annotators" })),

@@ -1,6 +1,7 @@
 // Joining by an invitation, and logging in with name and password.
 import { useEffect, useRef, useState } from "preact/hooks";
 import * as api from "./api";
+import type { InvitationResponse, SessionResponse, UserInfo } from "./schema";
 
 const SHORTEST = 10;
 
@@ -8,8 +9,8 @@ interface Props {
   project: string;
   provider: string | null;
   token: string;
-  user: api.Person | null;
-  onIn: (session: api.Session) => void;
+  user: UserInfo | null;
+  onIn: (session: SessionResponse) => void;
 }
 
 const REFUSED: Record<string, string> = {
@@ -47,8 +48,8 @@ export function LoginPage({ project, provider, token, user, onIn }: Props) {
   );
 }
 
-function Join({ token, user, onIn }: { token: string; user: api.Person | null; onIn: Props["onIn"] }) {
-  const [invited, setInvited] = useState<{ name: string; role: api.Role; project: string } | null>(null);
+function Join({ token, user, onIn }: { token: string; user: UserInfo | null; onIn: Props["onIn"] }) {
+  const [invited, setInvited] = useState<InvitationResponse | null>(null);
   const [refused, setRefused] = useState("");
   const [password, setPassword] = useState("");
   const { failure, isBusy, run } = useSubmit();
@@ -87,7 +88,7 @@ function Join({ token, user, onIn }: { token: string; user: api.Person | null; o
           : "You will be shown photos with captions and asked one small question at a time."}{" "}
         Choose a password to come back with; your name here is <b dir="auto">{invited.name}</b>.
       </p>
-      <Username name={invited.name} />
+      <Username name={invited.name ?? ""} />
       <Password
         label="Password"
         hint={`At least ${SHORTEST} characters`}

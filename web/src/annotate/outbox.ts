@@ -1,9 +1,10 @@
 // Answers that are being sent: stored in the browser until the server has confirmed them.
-import type { Answer, Question, Skip } from "./api";
+import type { Answer, Skip } from "./api";
+import type { QuestionInfo } from "./schema";
 
 export interface PendingRequest {
   said: ({ kind: "answer" } & Answer) | ({ kind: "skip" } & Skip);
-  question: Question; // to be shown again where the answer cannot be
+  question: QuestionInfo; // to be shown again where the answer cannot be
 }
 
 export class Outbox {

@@ -1,7 +1,7 @@
 // Boxes over a photo: the one in question in colour, the others dashed in white. A box of a model is purple and dotted,
 // and has a label, wherever it is: it never looks like one that a person drew.
 import type { Box } from "../api";
-import type { PhotoRef } from "./api";
+import type { PhotoInfo } from "./schema";
 
 export interface StyledBox {
   box: Box;
@@ -16,7 +16,7 @@ const classOf = ({ look, isModel, colour }: StyledBox) =>
   `is-${look}${isModel ? " is-model" : ""}${colour ? " is-coloured" : ""}`;
 
 interface Props {
-  photo: PhotoRef;
+  photo: PhotoInfo;
   boxes: readonly StyledBox[];
   onPick?: (place: number) => void; // a box was pressed
 }

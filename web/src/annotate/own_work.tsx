@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import * as api from "./api";
+import type { OwnWorkResponse, QualificationInfo, UserInfo } from "./schema";
 import { Tokens } from "./tokens";
 import { Failure, Password, Username, useSubmit } from "./login";
 import { StayChoice, keepStay, readStay } from "./stay";
@@ -14,7 +15,7 @@ const LEVELS: Record<string, string> = {
   suspended: "Closed to you",
 };
 
-export function Levels({ standings }: { standings: readonly api.Qualification[] }) {
+export function Levels({ standings }: { standings: readonly QualificationInfo[] }) {
   return (
     <table class="levels">
       <caption class="unseen">Your tasks</caption>
@@ -34,8 +35,8 @@ export function Levels({ standings }: { standings: readonly api.Qualification[] 
 }
 
 /** What somebody has done, may do, and their password. */
-export function OwnWorkPage({ user }: { user: api.Person }) {
-  const [me, setMe] = useState<api.Me | null>(null);
+export function OwnWorkPage({ user }: { user: UserInfo }) {
+  const [me, setMe] = useState<OwnWorkResponse | null>(null);
   const [old, setOld] = useState("");
   const [fresh, setFresh] = useState("");
   const [isChanged, setChanged] = useState(false);
@@ -92,7 +93,7 @@ export function OwnWorkPage({ user }: { user: api.Person }) {
           }}
         >
           <h2>Change the password</h2>
-          <Username name={user.name} />
+          <Username name={user.name ?? ""} />
           <Password label="Password now" value={old} onValue={setOld} />
           <Password label="New password" hint="At least 10 characters" value={fresh} isNew onValue={setFresh} />
           <Failure line={failure} />

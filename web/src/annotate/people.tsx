@@ -1,9 +1,10 @@
 import { useEffect, useState } from "preact/hooks";
 import * as api from "./api";
+import type { Person, Role, UserInfo } from "./schema";
 import { Dialog } from "./dialog";
 import { Failure, useSubmit } from "./login";
 
-const ROLES: Record<api.Role, string> = {
+const ROLES: Record<Role, string> = {
   worker: "Worker: answers questions",
   reviewer: "Reviewer: decides, too",
   owner: "Owner: everything",
@@ -30,13 +31,13 @@ const ASKED = {
 };
 
 /** Who works here, and invitations. */
-export function PeoplePage({ user }: { user: api.Person }) {
-  const [people, setPeople] = useState<api.Member[]>([]);
+export function PeoplePage({ user }: { user: UserInfo }) {
+  const [people, setPeople] = useState<Person[]>([]);
   const [name, setName] = useState("");
-  const [role, setRole] = useState<api.Role>("worker");
+  const [role, setRole] = useState<Role>("worker");
   const [vouched, setVouched] = useState(true);
   const [made, setMade] = useState<{ name: string; link: string } | null>(null);
-  const [asked, setAsked] = useState<{ person: api.Member; what: "link" | "forget" | "suspend" } | null>(null);
+  const [asked, setAsked] = useState<{ person: Person; what: "link" | "forget" | "suspend" } | null>(null);
   const { failure, isBusy, run } = useSubmit();
   const look = () => void run(async () => setPeople(await api.people()));
   useEffect(look, []);
@@ -79,7 +80,7 @@ export function PeoplePage({ user }: { user: api.Person }) {
           </label>
           <label>
             Role
-            <select value={role} onChange={(event) => setRole(event.currentTarget.value as api.Role)}>
+            <select value={role} onChange={(event) => setRole(event.currentTarget.value as Role)}>
               {Object.entries(ROLES).map(([value, words]) => (
                 <option key={value} value={value}>
                   {words}
@@ -207,7 +208,7 @@ export function PeoplePage({ user }: { user: api.Person }) {
 /** Whether nobody else can open a link. */
 const isLocal = (link: string) => ["127.0.0.1", "localhost", "[::1]"].includes(new URL(link, location.href).hostname);
 
-function stateOf(person: api.Member): string {
+function stateOf(person: Person): string {
   if (person.forgotten) return "forgotten";
   if (person.suspended) return "suspended";
   const joined = person.joined ? "joined" : "invited";

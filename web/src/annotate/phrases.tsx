@@ -2,6 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { markOf } from "../colours";
 import * as api from "./api";
+import type { PhotoEntry, PhrasesResponse, SessionResponse } from "./schema";
 import { Failure, useSubmit } from "./login";
 import { Frame } from "./frame";
 import { parseMentionId, splitWords, type Word } from "./caption_words";
@@ -12,14 +13,14 @@ const PAGE = 50;
 const THUMBNAIL = 160;
 
 interface Props {
-  session: api.Session;
+  session: SessionResponse;
   photo: string | undefined;
   onOpen: (photo: string | null) => void;
 }
 
 export function PhrasesPage({ session, photo, onOpen }: Props) {
   const [offset, setOffset] = useState(0);
-  const [found, setFound] = useState<{ total: number; photos: api.PhotoRow[] } | null>(null);
+  const [found, setFound] = useState<{ total: number; photos: PhotoEntry[] } | null>(null);
   const { failure, run } = useSubmit();
   useEffect(() => void run(async () => setFound(await api.photos(offset, PAGE))), [offset, photo]);
 
@@ -53,20 +54,20 @@ export function PhrasesPage({ session, photo, onOpen }: Props) {
 
 interface OneProps {
   id: string;
-  session: api.Session;
+  session: SessionResponse;
   next: string | null;
   onOpen: (photo: string | null) => void;
 }
 
 function OnePhoto({ id, session, next, onOpen }: OneProps) {
-  const [shown, setShown] = useState<api.PhotoPhrases | null>(null);
+  const [shown, setShown] = useState<PhrasesResponse | null>(null);
   const [phrases, setPhrases] = useState<api.Phrase[]>([]);
   const [chosen, setChosen] = useState("");
   const [begun, setBegun] = useState<{ caption: number; word: Word } | null>(null);
   const [isSaved, setSaved] = useState(false);
   const { failure, isBusy, run } = useSubmit();
 
-  const take = (found: api.PhotoPhrases) => {
+  const take = (found: PhrasesResponse) => {
     setShown(found);
     setPhrases(found.phrases.map(({ id: place, types }) => ({ id: place, types })));
   };

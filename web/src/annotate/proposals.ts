@@ -1,9 +1,21 @@
 // Proposals of models, which are always marked as such.
 import type { Box } from "../api";
-import type { Question } from "./api";
+import type { QuestionInfo } from "./schema";
 import type { StyledBox } from "./overlay";
 
-export function proposedBoxes({ task, proposal }: Question): Box[] {
+/** What a model, or the imported data, proposes for a question. */
+interface Proposal {
+  model?: string;
+  box?: Box;
+  boxes?: Box[];
+  probability?: number;
+}
+
+const proposalOf = (question: QuestionInfo) => question.proposal as Proposal | null;
+
+export function proposedBoxes(question: QuestionInfo): Box[] {
+  const { task } = question;
+  const proposal = proposalOf(question);
   if (task !== "drawing" || !proposal) return [];
   return proposal.boxes ?? (proposal.box ? [proposal.box] : []);
 }
@@ -15,7 +27,7 @@ export const modelTag = (model: string | null | undefined) => (!model ? "" : mod
 export const boxTag = (...parts: (string | false)[]) => parts.filter(Boolean).join(" · ");
 
 /** The boxes of a question that were accepted before. A box of a model is marked on every page. */
-export function acceptedBoxes({ task, boxes, box_models }: Question): StyledBox[] {
+export function acceptedBoxes({ task, boxes, box_models }: QuestionInfo): StyledBox[] {
   const isAsked = task === "coverage";
   return boxes.map((box, place) => {
     const model = modelTag(box_models[place]);
@@ -29,14 +41,17 @@ export function acceptedBoxes({ task, boxes, box_models }: Question): StyledBox[
 }
 
 /** The box that is judged, if there is one. */
-export function judgedBoxes({ task, new_box, proposal }: Question): StyledBox[] {
+export function judgedBoxes(question: QuestionInfo): StyledBox[] {
+  const { task, new_box } = question;
   if (!new_box) return [];
-  const model = task === "pair" ? "model" : modelTag(proposal?.model);
+  const model = task === "pair" ? "model" : modelTag(proposalOf(question)?.model);
   return [{ box: new_box, look: "asked", isModel: Boolean(model), tag: model }];
 }
 
 /** Where a model has had a hand in what is shown. */
-export function proposalLine({ task, proposal }: Question): string {
+export function proposalLine(question: QuestionInfo): string {
+  const { task } = question;
+  const proposal = proposalOf(question);
   if (!proposal) return "";
   if (proposal.model === "imported")
     return task === "verify" ? "Put together in the imported data" : "This box came with the imported data";

@@ -1,9 +1,9 @@
 // The question with the phrases it is about, each in the colour of its marks in the captions.
 import { markOf } from "../colours";
-import type { Question } from "./api";
+import type { QuestionInfo } from "./schema";
 import { TASK_TEXTS } from "./tasks";
 
-export function QuestionText({ question }: { question: Question }) {
+export function QuestionText({ question }: { question: QuestionInfo }) {
   const parts = TASK_TEXTS[question.task].question(question).split(/\u2068(.*?)\u2069/su);
   return (
     <>

@@ -1,6 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Box } from "../api";
 import * as api from "./api";
+import type { GalleryBox, HistoryResponse, ReviewInfo, SessionResponse } from "./schema";
 import { Captions } from "./captions";
 import { Frame } from "./frame";
 import { isKey, useKeys } from "./keys";
@@ -27,8 +28,8 @@ const DECISIONS: Record<string, string> = {
 };
 
 /** What waits for a reviewer: one thing at a time, with all that was said about it. */
-export function ReviewPage({ session }: { session: api.Session }) {
-  const [items, setItems] = useState<api.ReviewItem[] | null>(null);
+export function ReviewPage({ session }: { session: SessionResponse }) {
+  const [items, setItems] = useState<ReviewInfo[] | null>(null);
   const [total, setTotal] = useState(0);
   const [at, setAt] = useState(0);
   const [failure, setFailure] = useState("");
@@ -149,14 +150,14 @@ export function ReviewPage({ session }: { session: api.Session }) {
 }
 
 interface ItemProps {
-  item: api.ReviewItem;
-  session: api.Session;
+  item: ReviewInfo;
+  session: SessionResponse;
   onDecide: (decision: string) => void;
   onUndo: (event: number) => void;
 }
 
 function Item({ item, session, onDecide, onUndo }: ItemProps) {
-  const [story, setStory] = useState<api.PhotoHistory | null>(null);
+  const [story, setStory] = useState<HistoryResponse | null>(null);
   useEffect(() => {
     api.story(item.photo.id).then(setStory, () => undefined);
   }, []);
@@ -232,15 +233,15 @@ function Item({ item, session, onDecide, onUndo }: ItemProps) {
 }
 
 /** People would be asked to draw, which the reviewer can do as well. */
-const canDraw = ({ decisions }: api.ReviewItem) => decisions.includes("box") || decisions.includes("more");
+const canDraw = ({ decisions }: ReviewInfo) => decisions.includes("box") || decisions.includes("more");
 
-const galleryOf = ({ photo, mention }: api.ReviewItem, what = "") =>
+const galleryOf = ({ photo, mention }: ReviewInfo, what = "") =>
   `#/gallery/${encodeURIComponent(photo.id)}/${encodeURIComponent(mention)}${what}`;
 
 const regionOf = (box: Box): StyledBox => ({ box, look: "asked", isModel: true, tag: "model" });
 
 /** The boxes of a chain; the one that waits for a judgement is in question, if there is one. */
-function laidOut(boxes: readonly api.GalleryBox[]): StyledBox[] {
+function laidOut(boxes: readonly GalleryBox[]): StyledBox[] {
   const isOneJudged = boxes.some(({ waits }) => waits);
   return boxes.map(({ xyxy, model, waits }, place) => ({
     box: xyxy,

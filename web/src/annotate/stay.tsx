@@ -1,9 +1,9 @@
 // What somebody stays with from question to question: it is kept in the browser.
-import type * as api from "./api";
+import type { Stay } from "./api";
 
 const KEY = "deixis-stay";
 
-export function readStay(): api.Stay {
+export function readStay(): Stay {
   try {
     const kept = localStorage.getItem(KEY);
     return kept === "photo" || kept === "task" ? kept : "";
@@ -12,7 +12,7 @@ export function readStay(): api.Stay {
   }
 }
 
-export function keepStay(what: api.Stay) {
+export function keepStay(what: Stay) {
   try {
     localStorage.setItem(KEY, what);
   } catch {
@@ -20,9 +20,9 @@ export function keepStay(what: api.Stay) {
   }
 }
 
-export function StayChoice({ stay, onStay }: { stay: api.Stay; onStay: (what: api.Stay) => void }) {
+export function StayChoice({ stay, onStay }: { stay: Stay; onStay: (what: Stay) => void }) {
   return (
-    <select value={stay} onChange={(event) => onStay(event.currentTarget.value as api.Stay)}>
+    <select value={stay} onChange={(event) => onStay(event.currentTarget.value as Stay)}>
       <option value="">As they come</option>
       <option value="photo">Stay with a photo</option>
       <option value="task">Stay with a kind of question</option>

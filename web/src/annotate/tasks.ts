@@ -1,6 +1,6 @@
 // Texts of the tasks: question, answers and their keys.
 import type { Box } from "../api";
-import type { HistoryEntry, Qualification, Question, Task, TestState } from "./api";
+import type { HistoryEntry, QualificationInfo, QualificationTest, QuestionInfo, Task } from "./schema";
 
 export interface Choice {
   answer: string;
@@ -11,15 +11,15 @@ export interface Choice {
 
 interface TaskText {
   name: string;
-  question: (question: Question) => string;
-  hint: (question: Question) => string;
-  choices: (question: Question) => Choice[];
+  question: (question: QuestionInfo) => string;
+  hint: (question: QuestionInfo) => string;
+  choices: (question: QuestionInfo) => Choice[];
 }
 
 // Isolated from the text around it, whatever its script; the page colours what is isolated.
 const quoted = (text: string) => `“\u2068${text.replace(/[\u2066-\u2069]/g, "")}\u2069”`;
-const phraseOf = ({ mentions }: Question) => quoted(mentions[0]?.text ?? "");
-const phrasesOf = ({ mentions }: Question) =>
+const phraseOf = ({ mentions }: QuestionInfo) => quoted(mentions[0]?.text ?? "");
+const phrasesOf = ({ mentions }: QuestionInfo) =>
   new Intl.ListFormat("en").format(mentions.map(({ text }) => quoted(text)));
 
 export const TASK_TEXTS: Record<Task, TaskText> = {
@@ -112,7 +112,7 @@ export type Step = "adjusted" | "wrong box";
 
 export const CANCEL = "cancel";
 
-export function stepChoices(step: Step, { boxes }: Question): Choice[] {
+export function stepChoices(step: Step, { boxes }: QuestionInfo): Choice[] {
   const cancel = { answer: CANCEL, key: "Esc", label: "Back" };
   if (step === "adjusted") return [{ answer: "adjusted", key: "Enter", label: "Send the adjusted box" }, cancel];
   return [
@@ -178,13 +178,13 @@ export function describeStage(ledTo: string): string {
 }
 
 /** Where somebody stands in a test: attempts and mistakes are counted openly. */
-export function describeTest({ done, of, wrong, allowed, attempt, attempts }: TestState, isAsked = true): string {
+export function describeTest({ done, of, wrong, allowed, attempt, attempts }: QualificationTest, isAsked = true): string {
   const place = isAsked ? `${Math.min(done + 1, of)} of ${of}` : `${done} of ${of} done`;
   return `${place} · ${wrong} wrong, ${allowed} allowed · attempt ${attempt} of ${attempts}`;
 }
 
 /** Where a level is told to the one who has it. */
-export function describeLevelChange(task: Task, was: Qualification | undefined, is: Qualification): string {
+export function describeLevelChange(task: Task, was: QualificationInfo | undefined, is: QualificationInfo): string {
   const name = `“${TASK_TEXTS[task].name}”`;
   const [before, now] = [was?.level, is.level];
   if (was?.test && is.test && is.test.attempt > was.test.attempt)

@@ -1,10 +1,11 @@
 import { useEffect, useState } from "preact/hooks";
 import * as api from "./api";
+import type { ApiToken } from "./schema";
 import { Failure, useSubmit } from "./login";
 
 /** One's own API tokens, with which programs act as oneself. */
 export function Tokens() {
-  const [tokens, setTokens] = useState<api.ApiToken[]>([]);
+  const [tokens, setTokens] = useState<ApiToken[]>([]);
   const [name, setName] = useState("");
   const [made, setMade] = useState("");
   const { failure, isBusy, run } = useSubmit();

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Box } from "../api";
-import type * as api from "./api";
+import type { Guideline, PhotoInfo, QualificationTest, QuestionInfo } from "./schema";
 import { Answers } from "./answers";
 import { Captions } from "./captions";
 import type { WorkQueue } from "./work_queue";
@@ -30,10 +30,10 @@ const ARROWS: Record<string, [number, number]> = {
 
 interface Props {
   queue: WorkQueue;
-  question: api.Question;
+  question: QuestionInfo;
   hasPicture: boolean;
-  guideline: api.Guideline | null;
-  testOf: api.TestState | null;
+  guideline: Guideline | null;
+  testOf: QualificationTest | null;
   isGuideOpen: boolean;
   onGuide: (isOpen: boolean) => void;
 }
@@ -344,10 +344,10 @@ function Tools({ canUndo, isGuideOpen, onUndo, onSkip, onOpen, onGuide }: ToolsP
 }
 
 /** The boxes that are looked at, not drawn. */
-function laidOut(question: api.Question, proposed: readonly Box[], step: Step | null): StyledBox[] {
+function laidOut(question: QuestionInfo, proposed: readonly Box[], step: Step | null): StyledBox[] {
   const judged = step === "adjusted" ? [] : judgedBoxes(question);
   const suggested = proposed.map((box): StyledBox => ({ box, look: "asked", isModel: true, tag: "model" }));
   return [...acceptedBoxes(question), ...judged, ...suggested];
 }
 
-const middleOf = ({ width, height }: api.PhotoRef): Box => [0.3 * width, 0.3 * height, 0.7 * width, 0.7 * height];
+const middleOf = ({ width, height }: PhotoInfo): Box => [0.3 * width, 0.3 * height, 0.7 * width, 0.7 * height];

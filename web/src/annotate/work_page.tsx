@@ -1,6 +1,7 @@
 // The page of a worker: the current question, notices, and what is shown without a question.
 import { useEffect, useRef, useState } from "preact/hooks";
 import * as api from "./api";
+import type { ExternalProgress, OwnWorkResponse, QualificationInfo, QuestionInfo, SessionResponse, Task } from "./schema";
 import { WorkQueue } from "./work_queue";
 import { LessonView } from "./lesson";
 import { Levels } from "./own_work";
@@ -12,23 +13,23 @@ const GUIDE_KEY = "deixis-guide";
 const LOOK_AGAIN_MS = 60_000;
 
 interface Props {
-  session: api.Session;
+  session: SessionResponse;
   worker: string;
   guidelines: api.Guidelines | null;
   onSignedOut: () => void;
   onGuidelines: (guidelines: api.Guidelines) => void;
-  onExternal?: (external: api.ExternalProgress) => void;
+  onExternal?: (external: ExternalProgress) => void;
 }
 
 export function WorkPage({ session, worker, guidelines, onSignedOut, onGuidelines, onExternal }: Props) {
   const [, redraw] = useState(0);
-  const [me, setMe] = useState<api.Me | null>(null);
+  const [me, setMe] = useState<OwnWorkResponse | null>(null);
   const [isGuideOpen, setGuideOpen] = useState(isGuideWanted);
-  const [versions, setVersions] = useState<Partial<Record<api.Task, number>>>({});
+  const [versions, setVersions] = useState<Partial<Record<Task, number>>>({});
   const queue = useRef<WorkQueue | null>(null);
-  const standings = useRef<readonly api.Qualification[]>([]);
+  const standings = useRef<readonly QualificationInfo[]>([]);
 
-  const stand = (found: readonly api.Qualification[]) => {
+  const stand = (found: readonly QualificationInfo[]) => {
     const told = found
       .map((now) => describeLevelChange(now.task, standings.current.find(({ task }) => task === now.task), now))
       .filter(Boolean);
@@ -131,7 +132,7 @@ export function WorkPage({ session, worker, guidelines, onSignedOut, onGuideline
   );
 }
 
-function Nothing({ why, standings }: { why: string | null; standings: readonly api.Qualification[] }) {
+function Nothing({ why, standings }: { why: string | null; standings: readonly QualificationInfo[] }) {
   if (why === null) return <main class="notice">One moment …</main>;
   return (
     <main class="notice">
@@ -144,7 +145,7 @@ function Nothing({ why, standings }: { why: string | null; standings: readonly a
 }
 
 interface ProgressProps {
-  me: api.Me | null;
+  me: OwnWorkResponse | null;
   answered: number;
   unsent: number;
   stay: api.Stay;
@@ -180,7 +181,7 @@ const sentence = (line: string) =>
   line ? `${line[0]!.toUpperCase()}${line.slice(1)}${/[.!?]$/.test(line) ? "" : "."}` : "";
 
 /** A question as it is read aloud. */
-function spoken(question: api.Question): string {
+function spoken(question: QuestionInfo): string {
   const seen = question.boxes.length ? ` Boxes drawn so far: ${question.boxes.length}.` : "";
   return `${TASK_TEXTS[question.task].question(question)}${seen}`;
 }

@@ -1,6 +1,7 @@
 // The worker's questions: the current one, one loaded in advance, and answers that are being sent. Requests are sent one
 // at a time, so they stay in order; the page never waits for them.
 import * as api from "./api";
+import type { ExternalProgress, Lesson, QualificationInfo, QuestionInfo } from "./schema";
 import { Outbox, type PendingRequest } from "./outbox";
 import { loadPicture } from "./pictures";
 import { keepStay, readStay } from "./stay";
@@ -21,14 +22,14 @@ export interface Notice {
 
 /** A test question with its answer, and what it teaches. */
 export interface Taught {
-  question: api.Question;
+  question: QuestionInfo;
   said: PendingRequest["said"];
-  lesson: api.Lesson;
-  standing: api.Qualification | null;
+  lesson: Lesson;
+  standing: QualificationInfo | null;
 }
 
 export class WorkQueue {
-  current: api.Question | null = null;
+  current: QuestionInfo | null = null;
   taught: Taught | null = null; // shown instead of a question
   stay: api.Stay = readStay();
   why: string | null = null; // there is no question
@@ -36,9 +37,9 @@ export class WorkQueue {
   isOffline = false;
   isSignedOut = false;
   answered = 0; // since the page was opened
-  external: api.ExternalProgress | null = null;
+  external: ExternalProgress | null = null;
 
-  #ahead: api.Question[] = [];
+  #ahead: QuestionInfo[] = [];
   #outbox: Outbox;
   #done: { event: number; isAnswer: boolean }[] = []; // what can be taken back, the newest last
   #undoWanted = false;
@@ -50,9 +51,9 @@ export class WorkQueue {
   #hiddenAt = 0;
   #isClosed = false;
   #changed: () => void;
-  #standing: (standing: api.Qualification) => void;
+  #standing: (standing: QualificationInfo) => void;
 
-  constructor(project: string, worker: string, on: { change: () => void; standing: (standing: api.Qualification) => void }) {
+  constructor(project: string, worker: string, on: { change: () => void; standing: (standing: QualificationInfo) => void }) {
     this.#outbox = new Outbox(project, worker);
     this.#changed = on.change;
     this.#standing = on.standing;
@@ -77,12 +78,12 @@ export class WorkQueue {
   }
 
   // A key may come between an answer and the moment when the next question is painted: it was meant for the first.
-  answer(question: api.Question, said: Pick<api.Answer, "answer" | "box" | "groups" | "remark" | "guideline">) {
+  answer(question: QuestionInfo, said: Pick<api.Answer, "answer" | "box" | "groups" | "remark" | "guideline">) {
     if (question !== this.current) return;
     this.#send(question, { kind: "answer", token: question.token, seconds: this.#seconds(), ...said });
   }
 
-  skip(question: api.Question, said: { bad_phrase: string | null; remark: string }) {
+  skip(question: QuestionInfo, said: { bad_phrase: string | null; remark: string }) {
     if (question !== this.current) return;
     this.#send(question, { kind: "skip", token: question.token, seconds: this.#seconds(), ...said });
   }
@@ -127,7 +128,7 @@ export class WorkQueue {
     this.notice = { line, kind };
   }
 
-  #send(question: api.Question, said: PendingRequest["said"]) {
+  #send(question: QuestionInfo, said: PendingRequest["said"]) {
     this.#outbox.add({ said, question });
     if (said.kind === "answer") this.answered += 1;
     this.notice = null;
@@ -153,7 +154,7 @@ export class WorkQueue {
     this.wake();
   }
 
-  #takeAhead(): api.Question | null {
+  #takeAhead(): QuestionInfo | null {
     while (this.#ahead.length) {
       const question = this.#ahead.shift()!;
       if (question.until - api.serverNow() > SOON_OVER_S) return question;
@@ -161,7 +162,7 @@ export class WorkQueue {
     return null;
   }
 
-  #show(question: api.Question | null) {
+  #show(question: QuestionInfo | null) {
     this.current = question;
     this.#shownAt = performance.now();
     this.#hiddenAt = document.hidden ? this.#shownAt : 0;
@@ -266,13 +267,13 @@ export class WorkQueue {
     this.#undoWanted = false;
   }
 
-  #again(question: api.Question, line: string, kind: Notice["kind"] = "trouble") {
+  #again(question: QuestionInfo, line: string, kind: Notice["kind"] = "trouble") {
     if (this.current && this.current.token !== question.token) this.#ahead.unshift(this.current);
     this.#say(line, kind);
     this.#show(question);
   }
 
-  #receive(question: api.Question | null, why: string | null) {
+  #receive(question: QuestionInfo | null, why: string | null) {
     this.why = why;
     if (!question || this.#held.includes(question.token)) return;
     loadPicture(question.photo.url).catch(() => undefined);
