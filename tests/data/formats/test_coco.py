@@ -123,42 +123,6 @@ def load(path: Path) -> Any:
     return json.loads(path.read_text())
 
 
-def test_each_split_has_its_own_files_and_instances_only_with_boxes(dogs: list[Photo], folder: Path) -> None:
-    write([*dogs, Photo("104", splits=("test",))], folder)
-    assert {path.name for path in folder.iterdir()} == {
-        *(f"captions_{split}.json" for split in ("train", "dev", "rest", "test")),
-        *(f"instances_{split}.json" for split in ("train", "dev", "rest")),
-    }
-
-
-def test_captions_have_the_format_of_coco(dogs: list[Photo], folder: Path) -> None:
-    write(dogs, folder)
-    document = load(folder / "captions_train.json")
-    assert document.keys() == {"info", "licenses", "images", "annotations"}
-    assert document["images"] == [{"id": 101, "file_name": "zoo/101.jpg", "width": 200, "height": 100}]
-    assert document["annotations"] == [
-        {"id": 1, "image_id": 101, "caption": "A man 🙂 and his dogs."},
-        {"id": 2, "image_id": 101, "caption": "A sunny day."},
-    ]
-
-
-def test_boxes_have_the_format_of_coco(dogs: list[Photo], folder: Path) -> None:
-    write(dogs, folder)
-    document = load(folder / "instances_dev.json")
-    assert document["images"] == load(folder / "captions_dev.json")["images"]
-    assert document["annotations"][1] == {
-        "id": 2,
-        "image_id": 101,
-        "category_id": 4,
-        "bbox": [100, 50, 50.5, 40],
-        "area": 2020,
-        "iscrowd": 0,
-        "segmentation": [[100, 50, 150.5, 50, 150.5, 90, 100, 90]],
-    }
-    names = {category["id"]: category["name"] for category in document["categories"]}
-    assert [names[box["category_id"]] for box in document["annotations"]] == ["people", "animals", "animals", "hat"]
-
-
 def test_a_photo_of_two_splits_is_the_same_in_both_and_is_read_back(dogs: list[Photo], folder: Path) -> None:
     write(dogs, folder)
     for kind in ("captions", "instances"):
@@ -166,21 +130,6 @@ def test_a_photo_of_two_splits_is_the_same_in_both_and_is_read_back(dogs: list[P
     (photo,) = read_captions(folder / "captions_train.json", instances=folder / "instances_train.json").photos
     assert [caption.text for caption in photo.captions] == ["A man 🙂 and his dogs.", "A sunny day."]
     assert [box.xyxy for box in photo.boxes] == [box.xyxy for box in dogs[0].boxes]
-
-
-def test_no_two_captions_and_no_two_boxes_have_the_same_id(dogs: list[Photo], folder: Path) -> None:
-    write([replace(photo, splits=("all",)) for photo in dogs], folder)
-    for kind, count in (("captions", 3), ("instances", 5)):
-        ids = [annotation["id"] for annotation in load(folder / f"{kind}_all.json")["annotations"]]
-        assert ids == list(range(1, count + 1))
-
-
-def test_photos_of_unknown_size_have_no_width_or_height(dogs: list[Photo], folder: Path) -> None:
-    write(dogs, folder)
-    assert load(folder / "captions_rest.json")["images"] == [
-        {"id": 102, "file_name": "a name.jpg"},
-        {"id": 103, "file_name": "103.jpg"},
-    ]
 
 
 @pytest.mark.parametrize(

@@ -137,6 +137,30 @@ def test_no_writer_fails_on_odd_photos(name: str, photos: list[Photo]) -> None:
         assert contents(Path(folder))
 
 
+@pytest.mark.parametrize("name", sorted(WRITERS.keys() - {"parquet"}))
+def test_the_example_is_written_as_in_the_folder_written(name: str, dogs: list[Photo], folder: Path) -> None:
+    write_as(dogs, name, folder)
+    assert contents(folder) == contents(Path(__file__).with_name("written") / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "texts"),
+    [
+        ("jsonl", "photos.jsonl", 5),
+        ("karpathy", "dataset.json", 3),
+        ("coco", "captions_train.json", 2),
+        ("label-studio", "tasks.json", 5),
+        ("odvg", "train.jsonl", 2),
+    ],
+)
+def test_what_is_written_is_read_back(name: str, file: str, texts: int, dogs: list[Photo], folder: Path) -> None:
+    write_as(dogs, name, folder)
+    photos = list(read_captions(folder / file).photos)
+    assert sum(len(photo.captions) for photo in photos) == texts
+    if name == "jsonl":
+        assert photos == dogs
+
+
 @pytest.mark.parametrize("name", OURS)
 def test_an_empty_list_of_photos_can_be_written(name: str, folder: Path) -> None:
     write_as([], name, folder)
@@ -199,10 +223,3 @@ def test_photos_are_not_held_in_memory(name: str, folder: Path) -> None:
         tracemalloc.stop()
     assert sum(path.stat().st_size for path in folder.iterdir()) > 2_500_000
     assert peak < 1_000_000
-
-
-def test_unrelated_captions_of_entities_are_numbered_from_one(dogs: list[Photo], folder: Path) -> None:
-    write_as(dogs, "entities", folder)
-    heading, *listed = (folder / "UNRELATED_CAPTIONS").read_text().splitlines()
-    assert heading.startswith("#")
-    assert listed == ["101 2"]

@@ -1,14 +1,9 @@
 """Karpathy's JSON."""
 
-import json
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from deixis.data.formats import read_captions
-from deixis.data.formats.karpathy import tokens, write
-from deixis.data.records import Photo
+from deixis.data.formats.karpathy import tokens
 from tests.data.test_hostile import with_change
 
 FLICKR = {
@@ -72,40 +67,6 @@ def test_a_bad_value_is_named_by_its_path(store, refused, path, value, where):
     refused(store("dataset.json", with_change(FLICKR, path, value)), where)
 
 
-@pytest.fixture
-def document(dogs: list[Photo], folder: Path) -> dict[str, Any]:
-    write(dogs, folder)
-    loaded: dict[str, Any] = json.loads((folder / "dataset.json").read_text())
-    return loaded
-
-
-def test_a_photo_has_the_published_keys(document: dict[str, Any]) -> None:
-    assert document["dataset"] == "deixis"
-    assert document["images"][0] == {
-        "filepath": "zoo",
-        "filename": "101.jpg",
-        "imgid": 0,
-        "split": "train",
-        "sentids": [0, 1],
-        "sentences": [
-            {
-                "tokens": ["a", "man", "🙂", "and", "his", "dogs"],
-                "raw": "A man 🙂 and his dogs.",
-                "imgid": 0,
-                "sentid": 0,
-            },
-            {"tokens": ["a", "sunny", "day"], "raw": "A sunny day.", "imgid": 0, "sentid": 1},
-        ],
-    }
-
-
-def test_sentences_are_numbered_and_other_photos_are_in_the_rest(document: dict[str, Any]) -> None:
-    assert [image["sentids"] for image in document["images"]] == [[0, 1], [2], []]
-    assert [image["split"] for image in document["images"]] == ["train", "rest", "rest"]
-    assert document["images"][1]["filename"] == "a name.jpg"
-    assert "filepath" not in document["images"][1]
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -120,13 +81,3 @@ def test_sentences_are_numbered_and_other_photos_are_in_the_rest(document: dict[
 )
 def test_tokens_are_words_in_lower_case_without_punctuation(text: str, expected: list[str]) -> None:
     assert tokens(text) == expected
-
-
-def test_the_written_file_can_be_imported(document: dict[str, Any], dogs: list[Photo], folder: Path) -> None:
-    photos = list(read_captions(folder / "dataset.json").photos)
-    assert [photo.splits for photo in photos] == [("train",), ("rest",), ("rest",)]
-    assert [[c.text for c in photo.captions] for photo in photos] == [
-        ["A man 🙂 and his dogs.", "A sunny day."],
-        ["A dog."],
-        [],
-    ]

@@ -106,75 +106,11 @@ def labels_in_interface(folder: Path, tag: str) -> list[str]:
     return [label.attrib["value"] for label in root.iter(tag).__next__().iter("Label")]
 
 
-def test_a_photo_is_a_task_with_its_captions_a_line_each(dogs: list[Photo], folder: Path) -> None:
-    first, second, _ = tasks_of(dogs, folder)
-    assert first["data"] == {
-        "image": "/data/local-files/?d=images/zoo/101.jpg",
-        "captions": "A man 🙂 and his dogs.\nA sunny day.\nred hat",
-        "photo": "101",
-        "splits": "train dev",
-    }
-    assert second["data"]["image"] == "/data/local-files/?d=images/a%20name.jpg"
-
-
-def test_boxes_are_in_percent_and_inside_the_photo(dogs: list[Photo], folder: Path) -> None:
-    first, _, outside, hat = regions(tasks_of(dogs, folder)[0], "rectanglelabels")
-    assert first == {
-        "id": "box-0",
-        "type": "rectanglelabels",
-        "from_name": "boxes",
-        "to_name": "image",
-        "original_width": 200,
-        "original_height": 100,
-        "image_rotation": 0,
-        "value": {"x": 5, "y": 20, "width": 25, "height": 60, "rotation": 0, "rectanglelabels": ["people"]},
-        "meta": {"text": ["chain 7", "chain 10"]},
-    }
-    assert outside["value"]["x"] + outside["value"]["width"] == 100
-    assert hat["value"]["rectanglelabels"] == ["hat"]
-    assert "meta" not in hat
-
-
-def test_mentions_are_spans_of_the_whole_text(dogs: list[Photo], folder: Path) -> None:
-    task = tasks_of(dogs, folder)[0]
-    mentions = [region["value"] for region in regions(task, "labels")]
-    assert [(value["text"], value["labels"]) for value in mentions] == [
-        ("A man", ["people"]),
-        ("his", ["notvisual"]),
-        ("dogs", ["animals", "other"]),
-        ("A sunny day", ["scene"]),
-        ("red hat", ["other"]),
-    ]
-    assert all(task["data"]["captions"][value["start"] : value["end"]] == value["text"] for value in mentions)
-
-
 def test_a_line_break_inside_a_caption_moves_no_span(folder: Path) -> None:
     captions = [Caption.from_text(text, (Mention(3, 6, None),)) for text in ("A\r\ndog", "\nA cat")]
     task = tasks_of([Photo("1", tuple(captions))], folder)[0]
     assert task["data"]["captions"] == "A  dog\n A cat"
     assert [region["value"]["text"] for region in regions(task, "labels")] == ["dog", "cat"]
-
-
-def test_a_relation_leads_from_each_mention_to_each_of_its_boxes(dogs: list[Photo], folder: Path) -> None:
-    task = tasks_of(dogs, folder)[0]
-    relations = regions(task, "relation")
-    assert [(relation["from_id"], relation["to_id"]) for relation in relations] == [
-        ("mention-0", "box-0"),
-        ("mention-2", "box-1"),
-        ("mention-2", "box-2"),
-        ("mention-4", "box-0"),
-    ]
-    assert {relation["direction"] for relation in relations} == {"right"}
-    known = {region["id"] for kind in ("labels", "rectanglelabels") for region in regions(task, kind)}
-    assert {end for relation in relations for end in (relation["from_id"], relation["to_id"])} <= known
-
-
-def test_a_photo_of_unknown_size_has_only_mentions_and_an_empty_one_no_annotation(
-    dogs: list[Photo], folder: Path
-) -> None:
-    _, unknown_size, empty = tasks_of(dogs, folder)
-    assert [region["type"] for region in unknown_size["annotations"][0]["result"]] == ["labels"]
-    assert empty["annotations"] == []
 
 
 def test_a_box_at_the_border_does_not_pass_100_percent(folder: Path) -> None:
@@ -191,13 +127,6 @@ def test_the_interface_has_every_label_of_the_tasks(odd: str, folder: Path) -> N
     box, span = regions(task, "rectanglelabels")[0], regions(task, "labels")[0]
     assert set(box["value"]["rectanglelabels"]) <= set(labels_in_interface(folder, "RectangleLabels"))
     assert set(span["value"]["labels"]) <= set(labels_in_interface(folder, "Labels"))
-
-
-def test_the_interface_has_no_label_twice(dogs: list[Photo], folder: Path) -> None:
-    write(dogs, folder)
-    for tag in ("RectangleLabels", "Labels"):
-        names = labels_in_interface(folder, tag)
-        assert len(names) == len(set(names)) >= 8
 
 
 def test_label_studio_accepts_tasks_and_interface(dogs: list[Photo], folder: Path) -> None:

@@ -84,33 +84,6 @@ def dog(**changes: Any) -> Photo:
     return replace(photo, **changes)
 
 
-def test_a_caption_has_a_region_for_each_box_of_each_mention(dogs: list[Photo], folder: Path) -> None:
-    write(dogs, folder)
-    first, phrase = lines_of(folder / "train.jsonl")
-    assert first == {
-        "filename": "zoo/101.jpg",
-        "height": 100,
-        "width": 200,
-        "grounding": {
-            "caption": "A man 🙂 and his dogs.",
-            "regions": [
-                {"bbox": [10, 20, 60, 80], "phrase": "A man", "tokens_positive": [[0, 5]]},
-                {"bbox": [100, 50, 150.5, 90], "phrase": "dogs", "tokens_positive": [[16, 20]]},
-                {"bbox": [150, 50, 200, 90], "phrase": "dogs", "tokens_positive": [[16, 20]]},
-            ],
-        },
-    }
-    assert phrase["grounding"] == {
-        "caption": "red hat",
-        "regions": [{"bbox": [10, 20, 60, 80], "phrase": "red hat", "tokens_positive": [[0, 7]]}],
-    }
-
-
-def test_a_photo_of_two_splits_is_in_both_files(dogs: list[Photo], folder: Path) -> None:
-    write(dogs, folder)
-    assert (folder / "train.jsonl").read_bytes() == (folder / "dev.jsonl").read_bytes()
-
-
 def test_photos_of_unknown_size_are_skipped(folder: Path) -> None:
     write([dog(), dog(id="2", width=None)], folder)
     assert [line["filename"] for line in lines_of(folder / "rest.jsonl")] == ["1.jpg"]
