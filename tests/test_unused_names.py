@@ -24,7 +24,6 @@ REASONS = {
     "deixis.storage.artifacts.add_checksums": "needs the writer of config.json; called by scripts/add_checksums.py",
     "deixis.storage.artifacts.update_settings": "needs the writer of config.json; called by scripts/fit_presence.py",
     "deixis.storage.remote.RemotePath.is_absolute": "part of the interface of Path",
-    "deixis.vision.encoders.saved.load_network": "reads for training what the package runs; called by scripts",
     "deixis.vision.encoders.saved.save_network": "writes what the package reads; called by scripts/export_encoder.py",
     "deixis.vision.proposals.head.save_head": "writes what the package reads; called by scripts/export_encoder.py",
     "deixis.web.rates.RateLimiter.reset": "for the tests of a server that runs on",

@@ -14,12 +14,10 @@ from deixis.cluster import ClusterWorkers, FeaturesJob, cluster_features, open_w
 from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError
 from deixis.vision.encoders import open_encoder
-from deixis.vision.feature_store import FeatureOptions, FeatureStore, ShardLimits, update_store
+from deixis.vision.feature_store import FeatureOptions, FeatureStore, update_store
 from deixis.vision.proposals import open_proposer
 from tests.cluster.conftest import processes_of, scheduler_process, tiny_encoder, worker_process
 from tests.vision.feature_store.small import make_data
-
-LIMITS = ShardLimits(photos=24)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +43,7 @@ def test_a_killed_worker_does_not_change_the_bytes(workers: ClusterWorkers, enco
     (tmp_path / "images" / "0031.png").unlink()
     dataset = zipped(dataset)
     load = open_encoder(encoder)
-    alone = update_store(tmp_path / "alone", dataset, load, limits=LIMITS)
+    alone = update_store(tmp_path / "alone", dataset, load, shard_photos=24)
     killed: list[int] = []
 
     def kill_one(doing: str, done: int, total: int | None) -> None:
@@ -54,7 +52,7 @@ def test_a_killed_worker_does_not_change_the_bytes(workers: ClusterWorkers, enco
             os.kill(killed[0], signal.SIGKILL)
 
     compute = cluster_features(workers, FeaturesJob(encoder, load.fingerprint, "cpu"))
-    report = update_store(tmp_path / "many", dataset, load, limits=LIMITS, compute=compute, on_progress=kill_one)
+    report = update_store(tmp_path / "many", dataset, load, shard_photos=24, compute=compute, on_progress=kill_one)
     assert killed
     assert files_of(tmp_path / "many") == files_of(tmp_path / "alone")
     assert [str(error) for error in report.skipped] == [str(error) for error in alone.skipped]
@@ -74,12 +72,12 @@ def test_after_a_killed_scheduler_the_next_run_continues(workers: ClusterWorkers
 
         with pytest.raises(DeixisError, match="scheduler"), open_workers(address, print) as doomed:
             compute = cluster_features(doomed, job)
-            update_store(many, dataset, load, limits=LIMITS, compute=compute, on_progress=kill_it)
+            update_store(many, dataset, load, shard_photos=24, compute=compute, on_progress=kill_it)
     assert acknowledged
     assert [path.read_bytes() for path in sorted(many.glob("0*.safetensors"))][: len(acknowledged)] == acknowledged
-    report = update_store(many, dataset, load, limits=LIMITS, compute=cluster_features(workers, job))
-    assert report.kept >= LIMITS.photos * len(acknowledged)
-    update_store(tmp_path / "alone", dataset, load, limits=LIMITS)
+    report = update_store(many, dataset, load, shard_photos=24, compute=cluster_features(workers, job))
+    assert report.kept >= 24 * len(acknowledged)
+    update_store(tmp_path / "alone", dataset, load, shard_photos=24)
     found, expected = FeatureStore(many), FeatureStore(tmp_path / "alone")
     assert set(found.ids) == set(expected.ids)
     for name in expected.ids:  # the runs met photos in different batches

@@ -29,7 +29,7 @@ from deixis.errors import DeixisError
 from deixis.models.training.checkpoints import read_checkpoint
 from deixis.search.index import update, update_index
 from deixis.storage.artifacts import read_artifact
-from deixis.vision.feature_store import FeatureStore, ShardLimits, update_store
+from deixis.vision.feature_store import FeatureStore, update_store
 from tests.annotate.fakes import BOX, dogs, next_question, record
 from tests.models.training import tiny
 from tests.search.index.fakes import DIMENSION, ColourEncoder, ReadIndex, photos
@@ -89,7 +89,7 @@ class Extracting:
 
     def run(self, folder: Path, acknowledge: Acknowledge) -> None:
         store = folder / "out" / "store"
-        update_store(store, Dataset(folder / "in" / "data"), colour_encoder(), limits=ShardLimits(photos=3))
+        update_store(store, Dataset(folder / "in" / "data"), colour_encoder(), shard_photos=3)
         for name in FeatureStore(store).ids:
             acknowledge(name)
 

@@ -51,8 +51,8 @@ from deixis.tokens import tokenize, words
 from deixis.vision.encoders import open_encoder
 from deixis.vision.encoders.base import IMAGENET
 from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape
-from deixis.vision.encoders.saved import load_network, save_network
-from deixis.vision.feature_store import FeatureStore, ShardLimits, update_store
+from deixis.vision.encoders.saved import save_network
+from deixis.vision.feature_store import FeatureStore, update_store
 from deixis.vision.feature_store.imports import open_vectors
 from tests.unchecked import without_checksums
 from tests.vision.feature_store.small import colour_encoder, make_data
@@ -223,7 +223,7 @@ def data_boxes_table(data: bytes, folder: Path) -> None:
 
 
 def write_store(folder: Path) -> None:
-    update_store(folder / "store", make_data(folder, 4), colour_encoder(), limits=ShardLimits(photos=4))
+    update_store(folder / "store", make_data(folder, 4), colour_encoder(), shard_photos=4)
     without_checksums(folder)
 
 
@@ -350,14 +350,20 @@ def write_run_files(folder: Path) -> None:
     write_checkpoint(folder / "a.safetensors", {"weights/a": torch.ones(3), "optimizer/b": torch.zeros(2)}, Position(7))
 
 
+def open_module(folder: Path) -> None:
+    """Open the torch module of an encoder, whose shape is in the settings."""
+    network: Any = open_encoder(f"deixis:{folder / 'encoder'}").network
+    _ = network.functions.module
+
+
 # One damaged file of those that a function writes: the function, the file, and the reader of the folder.
 MADE_FILES: dict[str, tuple[Callable[[Path], None], str, Callable[[Path], object]]] = {
     "annotation-settings": (write_run_files, "settings.json", lambda folder: read_settings(folder / "settings.json")),
     "checkpoint": (write_run_files, "a.safetensors", lambda folder: read_checkpoint(folder / "a.safetensors")),
     "data-manifest": (write_dataset, "data/manifest.json", read_dataset),
-    "encoder-config": (write_encoder, "encoder/config.json", lambda folder: load_network(folder / "encoder")),
+    "encoder-config": (write_encoder, "encoder/config.json", open_module),
     "encoder-graph": (write_encoder, "encoder/encode.onnx", encode_photo),
-    "encoder-weights": (write_encoder, "encoder/weights.safetensors", lambda folder: load_network(folder / "encoder")),
+    "encoder-weights": (write_encoder, "encoder/weights.safetensors", open_module),
     "estimator-array": (
         write_estimator,
         "saved/weights.safetensors",

@@ -23,7 +23,7 @@ from deixis.storage.artifacts import CONFIG, WEIGHTS, read_artifact, read_config
 from deixis.vision.encoders import open_encoder, saved
 from deixis.vision.encoders.base import IMAGENET
 from deixis.vision.encoders.deixis_vit import Block, VisionTransformer, ViTShape
-from deixis.vision.encoders.saved import load_network, save_network
+from deixis.vision.encoders.saved import save_network
 from deixis.vision.encoders.torch_network import drop_path
 from tests.unchecked import without_checksums
 
@@ -45,6 +45,12 @@ def path(tmp_path: Path, network: VisionTransformer) -> Path:
     return tmp_path / "a"
 
 
+def module_of(path: Path) -> Any:
+    """The torch module of a saved encoder."""
+    network: Any = open_encoder(f"deixis:{path}").network
+    return network.functions.module
+
+
 def change_settings(path: Path, change: dict[str, Any]) -> None:
     without_checksums(path)
     config = read_config(path)
@@ -53,8 +59,8 @@ def change_settings(path: Path, change: dict[str, Any]) -> None:
 
 
 def test_weights_are_saved_in_half_precision_and_run_in_single(path: Path, network: VisionTransformer) -> None:
-    loaded, side, scale = load_network(path)
-    assert (side, scale) == (56, IMAGENET)
+    loaded = module_of(path)
+    assert (open_encoder(f"deixis:{path}").input_size.side, loaded.scale) == (56, IMAGENET)
     assert read_artifact(path).provenance == {"dev": {"r1": 30.5}}
     assert {tensor.dtype for tensor in load_file(path / WEIGHTS).values()} == {torch.float16}
     for ours, theirs in zip(network.state_dict().values(), loaded.state_dict().values(), strict=True):
@@ -67,7 +73,7 @@ def test_the_cells_are_the_last_map_and_the_global_vector_is_their_mean(path: Pa
     pixels = np.random.default_rng(0).integers(0, 256, (2, 56, 70, 3), dtype=np.uint8)
     cells, whole = open_encoder(f"deixis:{path}").network(pixels)
     scaled = (pixels / 255 - np.array(IMAGENET.mean)) / np.array(IMAGENET.deviation)
-    expected = load_network(path)[0](torch.from_numpy(scaled).permute(0, 3, 1, 2).float()).numpy()
+    expected = module_of(path)(torch.from_numpy(scaled).permute(0, 3, 1, 2).float()).numpy()
     assert cells.shape == (2, 24, 4, 5)
     np.testing.assert_allclose(cells, expected, atol=1e-4)
     np.testing.assert_allclose(whole, expected.mean(axis=(2, 3)), atol=1e-4)
@@ -107,20 +113,20 @@ def test_the_fingerprint_of_the_shipped_encoder_does_not_change(tmp_path: Path) 
 def test_inconsistent_settings_are_refused(path: Path, change: dict[str, Any]) -> None:
     change_settings(path, change)
     with pytest.raises(DeixisError, match=f"^{re.escape(str(path))}: [^\n]*$"):
-        load_network(path)
+        module_of(path)
 
 
 @pytest.mark.parametrize("width", [48, 2**14])
 def test_a_shape_that_the_weights_do_not_have_is_refused_before_memory_is_allocated(path: Path, width: int) -> None:
     change_settings(path, {"shape": asdict(SHAPE) | {"width": width}})
     with pytest.raises(DeixisError, match="size mismatch"):
-        load_network(path)
+        module_of(path)
 
 
 def test_weights_of_another_network_are_refused(path: Path) -> None:
     save_file({"weight": torch.zeros(3)}, path / WEIGHTS)
     with pytest.raises(DeixisError, match="weight"):
-        load_network(path)
+        module_of(path)
 
 
 def plain_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

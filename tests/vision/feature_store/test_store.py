@@ -19,7 +19,6 @@ from deixis.vision.feature_store import (
     Contents,
     FeatureOptions,
     FeatureStore,
-    ShardLimits,
     default_store_path,
     update_store,
 )
@@ -35,7 +34,7 @@ def dataset(tmp_path: Path) -> Dataset:
 
 @pytest.fixture
 def store(dataset: Dataset, tmp_path: Path) -> FeatureStore:
-    update_store(tmp_path / "store", dataset, colour_encoder(), limits=ShardLimits(photos=4))
+    update_store(tmp_path / "store", dataset, colour_encoder(), shard_photos=4)
     return FeatureStore(tmp_path / "store")
 
 
@@ -84,7 +83,7 @@ def test_the_error_about_missing_crops_or_proposals_names_the_option(store: Feat
 def test_crops_and_proposals_are_kept_with_their_vectors(dataset: Dataset, tmp_path: Path) -> None:
     extras = FeatureOptions(crops=10, proposer=Corners(), top=3)
     encoder = colour_encoder()
-    update_store(tmp_path / "store", dataset, encoder, options=extras, limits=ShardLimits(photos=3))
+    update_store(tmp_path / "store", dataset, encoder, options=extras, shard_photos=3)
     store = FeatureStore(tmp_path / "store")
     photo = Image.open(dataset.path_of(dataset.photo("0004"))).convert("RGB")
     expected = Corners().propose(photo, None, 3)

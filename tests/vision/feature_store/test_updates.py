@@ -18,7 +18,7 @@ from deixis.errors import DeixisError, PhotoError
 from deixis.storage.atomic import exclusive_lock
 from deixis.vision import extraction
 from deixis.vision.encoder import ImageEncoder, InputSize
-from deixis.vision.feature_store import FeatureOptions, FeatureStore, ShardLimits, is_up_to_date, update_store, updates
+from deixis.vision.feature_store import FeatureOptions, FeatureStore, is_up_to_date, update_store, updates
 from deixis.vision.feature_store.files import FileStamp
 from tests.vision.feature_store.small import (
     Corners,
@@ -30,8 +30,6 @@ from tests.vision.feature_store.small import (
     make_data,
 )
 
-FOUR = ShardLimits(photos=4)
-
 
 @pytest.fixture
 def dataset(tmp_path: Path) -> Dataset:
@@ -41,7 +39,7 @@ def dataset(tmp_path: Path) -> Dataset:
 @pytest.fixture
 def unbroken(dataset: Dataset, tmp_path: Path) -> dict[str, tuple]:
     """The contents of the store after an undisturbed run."""
-    update_store(tmp_path / "unbroken", dataset, colour_encoder(), limits=FOUR)
+    update_store(tmp_path / "unbroken", dataset, colour_encoder(), shard_photos=4)
     return everything(FeatureStore(tmp_path / "unbroken"))
 
 
@@ -68,7 +66,7 @@ def test_splits_may_be_computed_one_after_another(dataset: Dataset, tmp_path: Pa
 
 
 def test_a_changed_photo_is_computed_again_and_a_touched_one_is_not(dataset: Dataset, tmp_path: Path) -> None:
-    update_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    update_store(tmp_path / "store", dataset, colour_encoder(), shard_photos=4)
     before = everything(FeatureStore(tmp_path / "store"))
     draw(tmp_path / "images" / "0003.png", 999)
     os.utime(tmp_path / "images" / "0005.png", (10**10, 10**10))  # in 2286, which does not fit into 64 bits
@@ -90,7 +88,7 @@ def test_a_changed_photo_of_the_same_length_is_noticed(dataset: Dataset, tmp_pat
 
 
 def test_photos_removed_from_the_data_set_are_removed_from_the_store(dataset: Dataset, tmp_path: Path) -> None:
-    update_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    update_store(tmp_path / "store", dataset, colour_encoder(), shard_photos=4)
     smaller = make_data(tmp_path, 10, begin=4, replace=True)
     report = update_store(tmp_path / "store", smaller, colour_encoder())
     assert (report.photos, report.dropped, report.kept) == (10, 10, 10)
@@ -102,10 +100,10 @@ def test_photos_removed_from_the_data_set_are_removed_from_the_store(dataset: Da
 
 
 def test_old_features_of_a_changed_and_removed_photo_do_not_return(dataset: Dataset, tmp_path: Path) -> None:
-    update_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    update_store(tmp_path / "store", dataset, colour_encoder(), shard_photos=4)
     draw(tmp_path / "images" / "0003.png", 999)
-    update_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
-    update_store(tmp_path / "store", make_data(tmp_path, 10, begin=4, replace=True), colour_encoder(), limits=FOUR)
+    update_store(tmp_path / "store", dataset, colour_encoder(), shard_photos=4)
+    update_store(tmp_path / "store", make_data(tmp_path, 10, begin=4, replace=True), colour_encoder(), shard_photos=4)
     assert "0003" not in FeatureStore(tmp_path / "store")
 
 
@@ -114,7 +112,7 @@ def test_a_bad_photo_is_reported_and_skipped_and_tried_again(dataset: Dataset, t
     good = bad.read_bytes()
     bad.write_bytes(b"no photo")
     missing.unlink()
-    report = update_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    report = update_store(tmp_path / "store", dataset, colour_encoder(), shard_photos=4)
     assert [error.path for error in report.skipped] == [str(bad), str(missing)]
     assert report.new == 18
     bad.write_bytes(good)
@@ -123,7 +121,7 @@ def test_a_bad_photo_is_reported_and_skipped_and_tried_again(dataset: Dataset, t
 
 
 def test_a_damaged_photo_loses_its_features_and_a_missing_one_keeps_them(dataset: Dataset, tmp_path: Path) -> None:
-    update_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    update_store(tmp_path / "store", dataset, colour_encoder(), shard_photos=4)
     (tmp_path / "images" / "0004.png").write_bytes(b"no photo")
     (tmp_path / "images" / "0007.png").unlink()
     report = update_store(tmp_path / "store", dataset, colour_encoder())
@@ -136,7 +134,7 @@ def test_a_damaged_photo_loses_its_features_and_a_missing_one_keeps_them(dataset
 def test_a_temporarily_unreadable_photo_keeps_its_features(
     dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    update_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    update_store(tmp_path / "store", dataset, colour_encoder(), shard_photos=4)
     before = everything(FeatureStore(tmp_path / "store"))
     locked = tmp_path / "images" / "0004.png"
     os.utime(locked)
@@ -156,7 +154,7 @@ def test_a_temporarily_unreadable_photo_keeps_its_features(
 def test_an_unchanged_photo_that_cannot_be_decoded_keeps_its_features(
     dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    update_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    update_store(tmp_path / "store", dataset, colour_encoder(), shard_photos=4)
     locked = tmp_path / "images" / "0004.png"
     monkeypatch.setattr(updates, "_has_changed", lambda photo, there: photo.path == locked)
 
@@ -300,7 +298,7 @@ def test_a_damaged_shard_is_named_and_computed_again(
         shard.write_bytes(shard.read_bytes()[:100])
     else:
         shard.unlink()
-    report = update_store(tmp_path / "unbroken", dataset, colour_encoder(), limits=FOUR)
+    report = update_store(tmp_path / "unbroken", dataset, colour_encoder(), shard_photos=4)
     assert report.damaged == [shard.name]
     assert (report.new, report.kept) == (4, 16)
     store = FeatureStore(tmp_path / "unbroken")
@@ -324,12 +322,12 @@ def test_a_full_disk_raises_and_loses_nothing(
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(DeixisError, match="the disk is full"):
-        update_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+        update_store(tmp_path / "store", dataset, colour_encoder(), shard_photos=4)
     monkeypatch.undo()
     store = FeatureStore(tmp_path / "store")
     assert len(store) == 4 * (fails_at - 1)
     assert not list(store.path.glob(".*partial*"))
-    update_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    update_store(tmp_path / "store", dataset, colour_encoder(), shard_photos=4)
     assert everything(FeatureStore(tmp_path / "store")) == unbroken
 
 
@@ -352,7 +350,7 @@ def test_memory_does_not_grow_with_the_photos(tmp_path: Path) -> None:
     for count in (64, 256):
         dataset = make_data(tmp_path / str(count), count)
         tracemalloc.start()
-        update_store(tmp_path / str(count) / "store", dataset, encoder, limits=ShardLimits(photos=16))
+        update_store(tmp_path / str(count) / "store", dataset, encoder, shard_photos=16)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.5 * peaks[0]  # with all maps it would be four times

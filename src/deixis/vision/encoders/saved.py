@@ -97,14 +97,6 @@ def save_network(
     write_artifact(folder, replace(artifact, provenance=dict(provenance or {})), half=True)
 
 
-def load_network(folder: Path) -> tuple[EncoderNetwork, int, PixelScale]:
-    """Return the torch module in single precision, its input size and the normalization of pixels."""
-    artifact = read_artifact(folder, KIND, mapped=True, keep_half=True)
-    with damaged(folder):
-        network = Functions(artifact=artifact, make_module=lambda: _make_network(artifact)).module
-        return network, int(artifact.settings["side"]), network.scale
-
-
 def _make_network(artifact: Artifact) -> EncoderNetwork:
     settings = artifact.settings
     module, _, name = ARCHITECTURES[settings["architecture"]].partition(":")

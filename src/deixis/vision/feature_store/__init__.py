@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from deixis.vision.feature_store.files import Contents as Contents
     from deixis.vision.feature_store.imports import import_features as import_features
     from deixis.vision.feature_store.store import FeatureStore as FeatureStore
-    from deixis.vision.feature_store.store import ShardLimits as ShardLimits
     from deixis.vision.feature_store.store import default_store_path as default_store_path
     from deixis.vision.feature_store.updates import FeatureOptions as FeatureOptions
     from deixis.vision.feature_store.updates import UpdateReport as UpdateReport
@@ -27,7 +26,7 @@ __all__, __getattr__, __dir__ = lazy_exports(
     {
         "files": "Contents",
         "imports": "import_features",
-        "store": "FeatureStore ShardLimits default_store_path",
+        "store": "FeatureStore default_store_path",
         "updates": "FeatureOptions UpdateReport is_up_to_date update_store",
     },
 )

@@ -182,15 +182,10 @@ class FeatureStore:
             raise DeixisError(f"{self.path}: holds {missing}; compute them with: deixis features DATA {option}")
 
 
-@dataclass(frozen=True)
-class ShardLimits:
-    """Maximum size of a shard, which is also what a killed process loses.
-
-    There is no time limit, so the same photos give the same shards on every machine.
-    """
-
-    photos: int = 128
-    bytes: int = 32 * 2**20
+# Maximum size of a shard, which is also what a killed process loses. There is no time limit, so the same photos give
+# the same shards on every machine.
+SHARD_PHOTOS = 128
+SHARD_BYTES = 32 * 2**20
 
 
 @dataclass(frozen=True)
@@ -206,10 +201,10 @@ class StoreWriter:
     `damaged` are the file names of damaged shards, which were removed from the manifest.
     """
 
-    def __init__(self, path: Path, manifest: StoreManifest, limits: ShardLimits, on_progress: OnProgress) -> None:
+    def __init__(self, path: Path, manifest: StoreManifest, shard_photos: int, on_progress: OnProgress) -> None:
         self.path = path
         self.damaged = damaged_shards(path, manifest.shards, on_progress)
-        self._limits = limits
+        self._shard_photos = shard_photos
         self._manifest = manifest
         self._shards = {shard.file: shard for shard in manifest.shards if shard.file not in self.damaged}
         self._locations: dict[str, _Location] = {}
@@ -236,7 +231,7 @@ class StoreWriter:
         """Add a photo. It is written with its shard, at the latest by `flush`."""
         self._pending.append(photo)
         self._pending_bytes += photo.nbytes
-        if len(self._pending) >= self._limits.photos or self._pending_bytes >= self._limits.bytes:
+        if len(self._pending) >= self._shard_photos or self._pending_bytes >= SHARD_BYTES:
             self.flush()
 
     def flush(self) -> None:
@@ -271,7 +266,7 @@ class StoreWriter:
 
 @contextmanager
 def open_writer(
-    path: Path, contents: Contents, *, limits: ShardLimits | None = None, on_progress: OnProgress = no_progress
+    path: Path, contents: Contents, *, shard_photos: int = SHARD_PHOTOS, on_progress: OnProgress = no_progress
 ) -> Iterator[StoreWriter]:
     """Open or create a feature store as its only writer. A store with other contents is refused.
 
@@ -281,7 +276,7 @@ def open_writer(
     with explain_os_errors(path), make_parents(path), exclusive_lock(path):
         manifest = _open_or_create(path, contents)
         _remove_unlisted(path, manifest)
-        writer = StoreWriter(path, manifest, limits or ShardLimits(), on_progress)
+        writer = StoreWriter(path, manifest, shard_photos, on_progress)
         try:
             yield writer
         except KeyboardInterrupt:

@@ -19,7 +19,7 @@ from deixis.vision.encoder import ImageEncoder, PreparedPhoto
 from deixis.vision.extraction import BATCH, FULL_SIZE_BATCH, encode_stream, map_ahead, read_full_size, read_reduced
 from deixis.vision.feature_map import FeatureMap
 from deixis.vision.feature_store.files import Contents, FeatureRecord, FileStamp
-from deixis.vision.feature_store.store import FeatureStore, ShardLimits, StoreWriter, open_writer
+from deixis.vision.feature_store.store import SHARD_PHOTOS, FeatureStore, StoreWriter, open_writer
 from deixis.vision.proposals import Proposer
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def update_store(
     *,
     photos: Photos | None = None,
     options: FeatureOptions | None = None,
-    limits: ShardLimits | None = None,
+    shard_photos: int = SHARD_PHOTOS,
     compute: ComputeFeatures | None = None,
     on_progress: OnProgress = no_progress,
 ) -> UpdateReport:
@@ -153,8 +153,8 @@ def update_store(
         Photos to compute; by default all.
     options
         Features to compute in addition to feature maps.
-    limits
-        Maximum size of a shard.
+    shard_photos
+        Maximum number of photos in a file of the store.
     compute
         Function that computes the features, for example on a cluster; by default this process.
     on_progress
@@ -164,7 +164,7 @@ def update_store(
     contents = _contents(encoder, options)
     sources = _photo_sources(dataset, dataset.photos if photos is None else photos)
     report = UpdateReport()
-    with open_writer(path, contents, limits=limits, on_progress=on_progress) as writer:
+    with open_writer(path, contents, shard_photos=shard_photos, on_progress=on_progress) as writer:
         report.damaged = writer.damaged
         report.dropped = drop_missing(writer, dataset)
         todo = [
