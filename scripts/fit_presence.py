@@ -6,9 +6,9 @@ Each DATA is a data set directory with captions; each of its splits that --split
 not have been used to train the models. Each photo is asked for
 
 - own: phrases of its captions, those that have boxes where the data set has boxes;
-- named: things of src/deixis/models/near_things.txt that its captions name;
+- named: things of src/deixis/models/confusable_nouns.txt that its captions name;
 - other: phrases of random other photos that its captions do not confirm;
-- near: things of near_things.txt that it does not show although it shows another of their group;
+- near: things of confusable_nouns.txt that it does not show although it shows another of their group;
 - nearest: the two of these that are most similar to what it shows, such as a goat where it shows a sheep.
 
 Half of the phrases are there: in all, of each entity type and of each group of things. Of the others, half are phrases
@@ -45,8 +45,7 @@ from deixis.models.grounder.model import PRESENCE
 from deixis.models.grounder.pipeline import GrounderPipeline
 from deixis.models.grounding import EmbeddingPipeline, load_embedding_model, load_grounding_model
 from deixis.models.installed import model_folder
-from deixis.models.near_things import shipped_groups
-from deixis.models.presence import PresenceCalibration, PresenceModel
+from deixis.models.presence import PresenceCalibration, PresenceModel, shipped_groups
 from deixis.models.region_inputs import read_regions
 from deixis.search.trial import Relevance, words_of
 from deixis.storage.artifacts import fingerprint_artifact, update_settings

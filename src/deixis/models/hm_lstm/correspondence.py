@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deixis import geometry
-from deixis.arrays import Floats
+from deixis.arrays import BoolArray, Floats
 from deixis.data.dataset import Photos
 from deixis.data.pairs import Integers, RaggedArray
 from deixis.data.records import Photo
@@ -246,60 +246,44 @@ class GoldPhrases:
     """The mentions with a gold box that are a node of their tree, collected once to score every round."""
 
     items: Sequence[Item]
-    sentence: Integers
-    node: Integers
-    boxes: NDArray[np.float64]  # gold boxes
-    right_share: NDArray[np.float64]  # share of the photo's candidates that are correct
-    whole: NDArray[np.bool_]  # whether the whole photo is correct
-    fixed: NDArray[np.bool_]  # whether the best fixed box of the type is correct
+    nodes: Sequence[tuple[int, int]]  # sentence and node of each
+    right: Sequence[BoolArray]  # which of the photo's candidates are correct
+    fixed: BoolArray  # whether the best fixed box of the type is correct
     data: ParsedPhotos
 
     @classmethod
     def collect(cls, photos: Photos, data: ParsedPhotos) -> GoldPhrases:
         """Collect the mentions of the photos of `data`, which must be in the same order."""
         found = list(_mention_nodes(photos, data))
-        items = [item for item, _, _ in found]
-        sentences, nodes = (np.array([row[column] for row in found], dtype=np.int64) for column in (1, 2))
+        items, nodes = [item for item, _, _ in found], [(sentence, node) for _, sentence, node in found]
         gold = np.array([geometry.union(np.array(item.boxes)) for item in items]).reshape(-1, 4)
-        regions, photo = data.regions, data.photo[sentences]
+        photo, regions = data.photo[[sentence for sentence, _ in nodes]], data.regions
         right = [
             geometry.iou(regions.boxes[begin : begin + count], box[None])[:, 0] >= CORRECT_IOU
             for begin, count, box in zip(regions.starts[photo], regions.candidates[photo], gold, strict=True)
         ]
-        return cls(
-            items,
-            sentences,
-            nodes,
-            gold,
-            np.array([each.mean() for each in right]),
-            np.array([each[0] for each in right], dtype=bool),
-            _pairwise_iou(_fixed_boxes(items), gold) >= CORRECT_IOU,
-            data,
-        )
+        fixed = geometry.iou_of_sides(_fixed_boxes(items).T, gold.T) >= CORRECT_IOU
+        return cls(items, nodes, right, fixed, data)
 
     def score(self, found: Correspondences) -> CorrespondenceScores | None:
-        """Score correspondences; None if they contain none of these mentions."""
+        """Score correspondences with candidates; None if they contain none of these mentions."""
         owners = found.rows.owners.tolist()
         row_of = {pair: row for row, pair in enumerate(zip(owners, found.node.tolist(), strict=True))}
-        pairs = zip(self.sentence.tolist(), self.node.tolist(), strict=True)
-        row = np.array([row_of.get(pair, -1) for pair in pairs], dtype=np.int64)
-        present = np.flatnonzero(row >= 0)
-        if not len(present):
+        scored = [(index, row_of[pair]) for index, pair in enumerate(self.nodes) if pair in row_of]
+        if not scored:
             return None
-        boxes = self.data.regions.boxes[found.region[row[present]]]
-        right = _pairwise_iou(boxes, self.boxes[present]) >= CORRECT_IOU
-        items = [self.items[index] for index in present.tolist()]
+        items = [self.items[index] for index, _ in scored]
         has_type = {kind: [kind in item.types for item in items] for kind in types_in_order(items)}
-        return CorrespondenceScores(
-            len(present),
-            _percent(right),
-            _percent(self.right_share[present]),
-            _percent(self.whole[present]),
-            _percent(self.fixed[present]),
-            _percent(self.right_share[present] > 0),
-            {kind: _percent(right[mask]) for kind, mask in has_type.items()},
-            float(found.confidence.mean()),
-        )
+        columns = []
+        for index, row in scored:
+            correct, sentence = self.right[index], self.nodes[index][0]
+            chosen = found.region[row] - self.data.regions.starts[self.data.photo[sentence]]
+            columns.append((correct[chosen], correct.mean(), correct[0], self.fixed[index], correct.any()))
+        is_right = np.array([column[0] for column in columns])
+        right, random, whole, fixed, bound = map(_percent, zip(*columns, strict=True))
+        by_type = {kind: _percent(is_right[mask]) for kind, mask in has_type.items()}
+        confidence = float(found.confidence.mean())
+        return CorrespondenceScores(len(scored), right, random, whole, fixed, bound, by_type, confidence)
 
 
 def _mention_nodes(photos: Photos, data: ParsedPhotos) -> Iterator[tuple[Item, int, int]]:
@@ -327,10 +311,6 @@ def _fixed_boxes(items: Sequence[Item]) -> NDArray[np.float64]:
         return np.zeros((0, 4))
     sample = items[:: 1 + len(items) // _FIXED_BOX_SAMPLE]
     return np.array([each.boxes[0] for each in best_fixed_boxes(sample).predict(items)])
-
-
-def _pairwise_iou(boxes: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
-    return geometry.iou_of_sides(boxes.T, others.T)
 
 
 def _percent(right: Any) -> float:
