@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import chain
-
-import numpy as np
 from hypothesis import strategies as st
 
-from deixis.evaluation.captions.meteor_matches import Sentences
-from deixis.evaluation.captions.ngrams import CaptionSet, Numbering
+from deixis.evaluation.captions.ngrams import CaptionSet
 
 WORDS = ["a", "the", "dog", "dogs", "cat", "runs"]
 
@@ -26,9 +22,3 @@ def caption_sets(draw: st.DrawFn, words: st.SearchStrategy[list[str]] = sentence
 METEOR_WORDS = ["a", "the", "man", "men", "person", "is", "running", "runs", "next", "to", "near", "dog"]
 
 meteor_sentences = st.lists(st.sampled_from(METEOR_WORDS), max_size=6)
-
-
-def coded(sentences: list[list[str]], ids: Numbering) -> Sentences:
-    """Sentences for METEOR."""
-    begins = np.cumsum([0, *map(len, sentences)])
-    return Sentences(ids.encode(chain.from_iterable(sentences)), begins)

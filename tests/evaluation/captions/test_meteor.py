@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import pytest
@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from deixis.evaluation.captions import meteor
 from deixis.evaluation.captions.meteor import align, meteor_from, meteor_statistics
 from deixis.evaluation.captions.meteor_matches import EXACT, SHIPPED_PARAPHRASES, find_matches
-from deixis.evaluation.captions.ngrams import CaptionSet, Numbering, caption_set
+from deixis.evaluation.captions.ngrams import CaptionSet, Numbering, Sentences, caption_set
 
-from .strategies import caption_sets, coded, meteor_sentences
+from .strategies import caption_sets, meteor_sentences
 
 unusual_words = st.lists(st.sampled_from(["a", "st.", "t-shirt", "u.s.", "'s", "&", "dog", "…"]), max_size=5)
 
@@ -33,7 +33,7 @@ def test_a_caption_set_is_normalized_like_single_sentences(captions: CaptionSet)
         for sentences in (candidates, references)
         for begin, end in pairwise(sentences.begins)
     ]
-    assert found == [normalize_words(sentence) for sentence in captions.sentences()]
+    assert found == [normalize_words(sentence) for sentence in chain(captions.candidates, *captions.references)]
 
 
 @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ def lowest_cost(rows: list[Row], chosen: list[Row]) -> tuple[int, int]:
 def aligned(pairs: list[tuple[list[str], list[str]]]) -> list[tuple[list[Row], list[Row]]]:
     """For each candidate and reference all possible matches, and those chosen."""
     ids = Numbering()
-    candidates = coded([candidate for candidate, _ in pairs], ids)
-    references = coded([reference for _, reference in pairs], ids)
+    candidates = Sentences.of([candidate for candidate, _ in pairs], ids.encode)
+    references = Sentences.of([reference for _, reference in pairs], ids.encode)
     matches = find_matches(candidates, references, np.arange(len(pairs)), ids, SHIPPED_PARAPHRASES)
     chosen = align(matches, candidates.lengths, references)
     found = []

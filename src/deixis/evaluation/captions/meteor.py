@@ -47,12 +47,12 @@ from deixis.evaluation.captions.meteor_matches import (
     SHIPPED_PARAPHRASES,
     Matches,
     Phrase,
-    Sentences,
     find_matches,
 )
 from deixis.evaluation.captions.ngrams import (
     CaptionSet,
     Numbering,
+    Sentences,
     distinct,
     first_of_run,
     is_new,
@@ -158,11 +158,11 @@ def _split_word(word: str) -> Phrase:
 
 def _normalize_captions(captions: CaptionSet) -> tuple[Sentences, Sentences, Numbering]:
     """Normalized candidates and references, and the numbers of their words."""
-    vocabulary, words = captions.encoded
-    last_of_sentence = np.cumsum(captions.lengths)[captions.lengths > 0] - 1
+    vocabulary, sentences = captions.encoded
+    words = sentences.words
     starts = np.array([starts_with_letter(word) for word in vocabulary] + [False])
     before_letter = np.append(starts[words[1:]], False)[: len(words)]
-    before_letter[last_of_sentence] = False
+    before_letter[sentences.begins[1:][sentences.lengths > 0] - 1] = False
 
     spellings = [normalize_word(word, before) for before in (False, True) for word in vocabulary]
     ids = Numbering()
@@ -171,11 +171,8 @@ def _normalize_captions(captions: CaptionSet) -> tuple[Sentences, Sentences, Num
     first = np.cumsum(count) - count
     spelling = words + before_letter * len(vocabulary)
     flat = parts[expand_runs(first[spelling], count[spelling])]
-    sentence = np.repeat(np.arange(len(captions.lengths)), captions.lengths)
-    begins = np.append(0, np.cumsum(sum_by_group(sentence, count[spelling], len(captions.lengths)))).astype(np.int64)
-    n_photos = len(captions.photos)
-    middle = begins[n_photos]
-    return Sentences(flat[:middle], begins[: n_photos + 1]), Sentences(flat[middle:], begins[n_photos:] - middle), ids
+    lengths = sum_by_group(sentences.sentence_of_word, count[spelling], len(sentences)).astype(np.int64)
+    return *Sentences(flat, lengths).split(len(captions.photos)), ids
 
 
 def _count(

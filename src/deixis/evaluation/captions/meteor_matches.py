@@ -19,7 +19,8 @@ import numpy as np
 
 from deixis.arrays import BoolArray, IntArray, expand_runs
 from deixis.errors import DatasetError
-from deixis.evaluation.captions.ngrams import Numbering, count_distinct, distinct, is_new, order_by
+from deixis.evaluation.captions.ngrams import Numbering, Postings, Sentences, distinct, is_new, order_by, search
+from deixis.evaluation.intervals import number_units
 from deixis.language.words import DATA_DIR, senses, stem
 
 SHIPPED_PARAPHRASES = DATA_DIR / "meteor-paraphrases-en.gz"
@@ -31,19 +32,6 @@ Phrase = tuple[str, ...]
 
 _LOOKUPS_PER_BATCH = 1 << 18
 _HASH_BITS = 22
-
-
-@dataclass(frozen=True, eq=False)
-class Sentences:
-    """Sentences as word ids in one flat array; sentence i is `words[begins[i] : begins[i + 1]]`."""
-
-    words: IntArray
-    begins: IntArray
-
-    @property
-    def lengths(self) -> IntArray:
-        """The number of words of each sentence."""
-        return np.diff(self.begins)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +127,7 @@ class _Phrases:
 
     def occurrences(self, sentences: Sentences) -> _Occurrences:
         """Find all words of the sentences and all phrases of the table in them."""
-        sentence = np.repeat(np.arange(len(sentences.lengths)), sentences.lengths)
+        sentence = sentences.sentence_of_word
         start = np.arange(len(sentences.words))
         end = sentences.begins[1:][sentence]
         found = [(start, np.full(len(start), 1), sentences.words)]
@@ -148,8 +136,7 @@ class _Phrases:
             stays = start + n <= end[start]
             start, prefix = start[stays], prefix[stays]
             code = prefix * self._n_words + sentences.words[start + n - 1]
-            prefix = np.minimum(np.searchsorted(level, code), len(level) - 1)
-            known = level[prefix] == code
+            prefix, known = search(level, code)
             start, prefix = start[known], prefix[known]
             complete = units[prefix] >= 0
             found.append((start[complete], np.full(complete.sum(), n), units[prefix[complete]]))
@@ -164,11 +151,8 @@ class _Relations:
 
     def __init__(self, related: dict[int, IntArray], n_units: int) -> None:
         units = np.concatenate(list(related.values()))
-        codes = units[:, 0] * n_units + units[:, 1]
         module = np.repeat(list(related), [len(each) for each in related.values()])
-        self._module = module[order_by(codes, module)]
-        self._codes, self._count = count_distinct(codes)
-        self._first = np.cumsum(self._count) - self._count
+        self._modules = Postings(units[:, 0] * n_units + units[:, 1], module)
         self._n_units = n_units
         # Most pairs of units do not match; a table indexed by random hashes rules out nearly all of them quickly.
         self.hashes = np.random.default_rng(0).integers(0, 1 << _HASH_BITS, size=(2, n_units), dtype=np.uint32)
@@ -177,11 +161,8 @@ class _Relations:
 
     def lookup(self, reference: IntArray, candidate: IntArray) -> tuple[IntArray, IntArray]:
         """Return the indices of the matching pairs of units and their modules; a pair may match by several modules."""
-        codes = reference * self._n_units + candidate
-        found = np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)
-        matching = np.flatnonzero(self._codes[found] == codes)
-        count = self._count[found[matching]]
-        return np.repeat(matching, count), self._module[expand_runs(self._first[found[matching]], count)]
+        matching, module = self._modules.find(reference * self._n_units + candidate)
+        return matching, module
 
 
 def _related_words(ids: Numbering) -> dict[int, IntArray]:
@@ -197,8 +178,7 @@ def _related_words(ids: Numbering) -> dict[int, IntArray]:
 
 def _group_pairs(members: IntArray, groups: Iterable[Hashable]) -> IntArray:
     """All ordered pairs of different members of the same group, each pair once."""
-    numbers: dict[Hashable, int] = {}
-    group = np.array([numbers.setdefault(each, len(numbers)) for each in groups], dtype=np.int64)
+    group, _ = number_units(groups)
     order = order_by(group)
     group, members = group[order], members[order]
     size = np.bincount(group, minlength=1)

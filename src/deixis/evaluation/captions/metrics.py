@@ -11,7 +11,7 @@ import numpy as np
 
 from deixis.arrays import BoolArray, FloatArray
 from deixis.errors import DatasetError
-from deixis.evaluation.captions.ngrams import MAX_NGRAM, CaptionSet, sum_by_group
+from deixis.evaluation.captions.ngrams import CIDER_SCALE, MAX_NGRAM, CaptionSet, sum_by_group
 from deixis.evaluation.intervals import Statistic, mean_of
 from deixis.tokens import words
 
@@ -66,7 +66,7 @@ def cider(captions: CaptionSet) -> Cider:
     compared, photo = captions.comparison, captions.photo_of_reference
     references = np.bincount(photo, minlength=len(captions.photos))
     pairs = (compared.cider(clipped=clipped) for clipped in (False, True))
-    return Cider(*(sum_by_group(photo, each, len(captions.photos)) / references for each in pairs))
+    return Cider(*(CIDER_SCALE * sum_by_group(photo, each, len(captions.photos)) / references for each in pairs))
 
 
 _BETA = 1.2

@@ -7,7 +7,7 @@ sorting and grouping helpers here are several times faster than `np.unique` and 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -35,6 +35,38 @@ class Numbering(defaultdict[str, int]):
         """Return the numbers of words; new words are not stored, and get higher numbers, equal words the same."""
         new = Numbering()
         return np.array([self[word] if word in self else len(self) + new[word] for word in words], dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Sentences:
+    """Sentences as word numbers in one flat array; sentence i is `words[begins[i] : begins[i + 1]]`."""
+
+    words: IntArray
+    lengths: IntArray
+
+    @classmethod
+    def of(cls, sentences: Sequence[Sequence[str]], encode: Callable[[Iterable[str]], IntArray]) -> Sentences:
+        """Encode sentences by a method of `Numbering`."""
+        lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
+        return cls(encode(chain.from_iterable(sentences)), lengths)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @cached_property
+    def begins(self) -> IntArray:
+        """Index of the first word of each sentence, and the number of all words."""
+        return np.append(0, np.cumsum(self.lengths))
+
+    @property
+    def sentence_of_word(self) -> IntArray:
+        """Index of the sentence of each word."""
+        return np.repeat(np.arange(len(self)), self.lengths)
+
+    def split(self, n: int) -> tuple[Sentences, Sentences]:
+        """Return the first n sentences, and the others."""
+        words = np.split(self.words, [self.begins[n]])
+        return Sentences(words[0], self.lengths[:n]), Sentences(words[1], self.lengths[n:])
 
 
 def distinct(values: IntArray) -> IntArray:
@@ -97,7 +129,7 @@ def is_new(*columns: AnyArray) -> BoolArray:
     return new
 
 
-def _search(ordered: IntArray, values: IntArray) -> tuple[IntArray, BoolArray]:
+def search(ordered: IntArray, values: IntArray) -> tuple[IntArray, BoolArray]:
     """Return the index of each value among sorted distinct ones, and whether it is there."""
     if not len(ordered):
         return np.zeros_like(values), np.zeros(len(values), dtype=bool)
@@ -105,11 +137,32 @@ def _search(ordered: IntArray, values: IntArray) -> tuple[IntArray, BoolArray]:
     return index, ordered[index] == values
 
 
+class Postings:
+    """Entries sorted by key, so that one search finds all entries of a key; of equal keys, the first comes first."""
+
+    def __init__(self, key: IntArray, *columns: IntArray) -> None:
+        order = order_by(key)
+        ordered = key[order]
+        self._columns = [column[order] for column in columns]
+        self._first = np.flatnonzero(is_new(ordered))
+        self._keys, self._count = ordered[self._first], np.diff(self._first, append=len(ordered))
+
+    def find(self, key: IntArray) -> tuple[IntArray, ...]:
+        """Return the index of each key that is there, once for each of its entries, and the columns of these."""
+        index, there = search(self._keys, key)
+        rows = np.flatnonzero(there)
+        count = self._count[index[rows]]
+        found = expand_runs(self._first[index[rows]], count)
+        return np.repeat(rows, count), *(column[found] for column in self._columns)
+
+
 MAX_NGRAM = 4
 """Maximum length of the n-grams of BLEU and CIDEr."""
 
+CIDER_SCALE = 10 / MAX_NGRAM
+"""CIDEr is ten times the mean similarity over the lengths of n-grams."""
+
 _SIGMA = 6.0
-_SCALE = 10.0
 
 _WORD_BITS = 24
 """Code of an n-gram: the number of its first n - 1 words, then its last word in this many bits."""
@@ -122,24 +175,6 @@ class NgramCounts:
     sentence: IntArray
     gram: IntArray
     count: IntArray
-
-
-class _Postings:
-    """Entries of references, sorted by key, so that one search finds all entries of a key."""
-
-    def __init__(self, key: IntArray, entry: IntArray, column: IntArray) -> None:
-        order = order_by(key)
-        ordered = key[order]
-        self.entry, self.column = entry[order], column[order]
-        self._first = np.flatnonzero(is_new(ordered))
-        self._keys, self._count = ordered[self._first], np.diff(self._first, append=len(ordered))
-
-    def find(self, key: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the index of each key that is there, once for each of its entries, and the positions of these."""
-        index, there = _search(self._keys, key)
-        rows = np.flatnonzero(there)
-        count = self._count[index[rows]]
-        return np.repeat(rows, count), expand_runs(self._first[index[rows]], count)
 
 
 class _ReferenceNgrams:
@@ -156,7 +191,7 @@ class _ReferenceNgrams:
 
     def numbers(self, codes: IntArray) -> IntArray:
         """Return the number of each n-gram; those of no reference get higher ones, equal n-grams the same."""
-        number, there = _search(self._known, codes)
+        number, there = search(self._known, codes)
         other = np.flatnonzero(~there)
         number[other] = len(self._known) + number_distinct(codes[other])[1]
         return number
@@ -171,26 +206,25 @@ class _ReferenceNgrams:
         return weight, np.sqrt(sum_by_group(counts.sentence, weight**2, sentences))
 
     @cached_property
-    def by_photo(self) -> _Postings:
-        """All entries by photo and n-gram; their column is the reference."""
-        return _Postings(self._keys, np.arange(len(self._keys)), self.counts.sentence)
+    def by_photo(self) -> Postings:
+        """All entries by photo and n-gram, with their reference."""
+        return Postings(self._keys, np.arange(len(self._keys)), self.counts.sentence)
 
-    def of(self, references: IntArray) -> _Postings:
-        """Return the entries of some references by n-gram; their column is the index in `references`."""
+    def of(self, references: IntArray) -> Postings:
+        """Return the entries of some references by n-gram, with their index in `references`."""
         first, count = (each[references] for each in self._entries)
         entry = expand_runs(first, count)
-        return _Postings(self.counts.gram[entry], entry, np.repeat(np.arange(len(references)), count))
+        return Postings(self.counts.gram[entry], entry, np.repeat(np.arange(len(references)), count))
 
 
 class References:
     """Captions of photos, which sentences are compared with. Document frequencies are counted over the photos.
 
-    `words` are the word numbers of all captions in a row, `lengths` the number of words of each caption, and `photo`
-    its photo, in ascending order.
+    `photo` is the photo of each caption, in ascending order.
     """
 
-    def __init__(self, words: IntArray, lengths: IntArray, photo: IntArray, photos: int) -> None:
-        self.lengths = lengths
+    def __init__(self, captions: Sentences, photo: IntArray, photos: int) -> None:
+        self.lengths = captions.lengths
         self.per_photo = np.bincount(photo, minlength=photos)
         self._first = np.cumsum(self.per_photo) - self.per_photo
         known: list[IntArray] = []
@@ -200,39 +234,38 @@ class References:
             known.append(kinds)
             return numbers
 
-        counts = _count_ngrams(words, lengths, number)
+        counts = _count_ngrams(captions, number)
         self.ngrams = [_ReferenceNgrams(*each, photo, photos) for each in zip(known, counts, strict=True)]
 
-    def compare_by_photo(self, words: IntArray, lengths: IntArray, photos: IntArray) -> Comparison:
+    def compare_by_photo(self, sentences: Sentences, photos: IntArray) -> Comparison:
         """Compare each sentence with all captions of its photo; the pairs are sorted by sentence and caption."""
         count, first = self.per_photo[photos], self._first[photos]
-        pairs = np.repeat(np.arange(len(lengths)), count), expand_runs(first, count)
+        pairs = np.repeat(np.arange(len(sentences)), count), expand_runs(first, count)
         offset = np.cumsum(count) - count - first
-        return self._compare(words, lengths, pairs, offset, photos, [each.by_photo for each in self.ngrams])
+        return self._compare(sentences, pairs, offset, photos, [each.by_photo for each in self.ngrams])
 
-    def compare_all(self, words: IntArray, lengths: IntArray, captions: IntArray) -> Comparison:
+    def compare_all(self, sentences: Sentences, captions: IntArray) -> Comparison:
         """Compare each sentence with each of some captions; the pairs are a matrix of sentences × captions."""
-        sentences = np.arange(len(lengths))
-        pairs = np.repeat(sentences, len(captions)), np.tile(captions, len(lengths))
+        rows = np.arange(len(sentences))
+        pairs = np.repeat(rows, len(captions)), np.tile(captions, len(rows))
         postings = [each.of(captions) for each in self.ngrams]
-        return self._compare(words, lengths, pairs, sentences * len(captions), np.zeros_like(sentences), postings)
+        return self._compare(sentences, pairs, rows * len(captions), np.zeros_like(rows), postings)
 
     def _compare(
         self,
-        words: IntArray,
-        lengths: IntArray,
+        sentences: Sentences,
         pairs: tuple[IntArray, IntArray],
         offset: IntArray,
         group: IntArray,
-        postings: Sequence[_Postings],
+        postings: Sequence[Postings],
     ) -> Comparison:
         """Find the n-grams that pairs share: of keys of a sentence's group, in pair offset of the sentence + column."""
-        counts = _count_ngrams(words, lengths, lambda n, codes: self.ngrams[n].numbers(codes))
+        counts = _count_ngrams(sentences, lambda n, codes: self.ngrams[n].numbers(codes))
         shared = []
         for ngrams, own, entries in zip(self.ngrams, counts, postings, strict=True):
-            ours, found = entries.find(ngrams.keys(group[own.sentence], own.gram))
-            shared.append(_Shared(offset[own.sentence[ours]] + entries.column[found], ours, entries.entry[found]))
-        return Comparison(self, lengths, counts, *pairs, tuple(shared))
+            ours, theirs, column = entries.find(ngrams.keys(group[own.sentence], own.gram))
+            shared.append(_Shared(offset[own.sentence[ours]] + column, ours, theirs))
+        return Comparison(self, sentences.lengths, counts, *pairs, tuple(shared))
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,7 +295,7 @@ class Comparison:
         return shared, np.minimum(self.counts[n - 1].count[shared.own], theirs)
 
     def cider(self, *, clipped: bool = True) -> FloatArray:
-        """Return the CIDEr-D (0 to 10) of each pair; or CIDEr, which is not clipped and has no length penalty."""
+        """Return the CIDEr-D of each pair, without `CIDER_SCALE`; or CIDEr, without clipping and length penalty."""
         total = np.zeros(len(self.sentence))
         for ngrams, counts, shared in zip(self.references.ngrams, self.counts, self.shared, strict=True):
             weight, norm = ngrams.weights(counts, len(self.lengths))
@@ -273,19 +306,17 @@ class Comparison:
         if clipped:
             longer = np.maximum(1, self.lengths)[self.sentence] - np.maximum(1, self.references.lengths)[self.reference]
             total *= np.exp(-(longer**2) / (2 * _SIGMA**2))
-        return np.asarray(_SCALE / MAX_NGRAM * total)
+        return total
 
 
-def _count_ngrams(
-    words: IntArray, lengths: IntArray, number: Callable[[int, IntArray], IntArray]
-) -> tuple[NgramCounts, ...]:
+def _count_ngrams(sentences: Sentences, number: Callable[[int, IntArray], IntArray]) -> tuple[NgramCounts, ...]:
     """Count the n-grams of 1 to `MAX_NGRAM` words in each sentence; `number` turns codes, of n - 1, into numbers."""
-    sentence = np.repeat(np.arange(len(lengths)), lengths)
-    left = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(words))  # words to the end of the sentence
+    words, sentence = sentences.words, sentences.sentence_of_word
+    end = sentences.begins[1:][sentence]
     start, gram = np.arange(len(words)), np.zeros(len(words), dtype=np.int64)
     found = []
     for n in range(MAX_NGRAM):
-        fits = left[start] > n
+        fits = start + n < end[start]
         start, gram = start[fits], gram[fits]
         gram = number(n, gram << _WORD_BITS | words[start + n])
         width = int(gram.max(initial=0)).bit_length()
@@ -308,34 +339,24 @@ class CaptionSet:
         """Index of the photo of each reference."""
         return np.repeat(np.arange(len(self.photos)), [len(each) for each in self.references])
 
-    @cached_property
-    def photo_of_sentence(self) -> IntArray:
-        """Index of the photo of each sentence, candidates first."""
-        return np.concatenate([np.arange(len(self.photos)), self.photo_of_reference])
-
-    @cached_property
+    @property
     def lengths(self) -> IntArray:
         """Number of words of each sentence, candidates first."""
-        return np.array([len(sentence) for sentence in self.sentences()], dtype=np.int64)
+        return self.encoded[1].lengths
 
     @cached_property
-    def encoded(self) -> tuple[Numbering, IntArray]:
-        """The number of each distinct word, and the words of all sentences, candidates first, as numbers."""
+    def encoded(self) -> tuple[Numbering, Sentences]:
+        """The number of each distinct word, and all sentences, candidates first."""
         ids = Numbering()
-        return ids, ids.encode(chain.from_iterable(self.sentences()))
+        return ids, Sentences.of([*self.candidates, *chain.from_iterable(self.references)], ids.encode)
 
     @cached_property
     def comparison(self) -> Comparison:
         """Each candidate compared with the references of its photo; one pair for each reference."""
-        _, word = self.encoded
-        candidates, references = np.split(self.lengths, [len(self.photos)])
-        ours, theirs = np.split(word, [candidates.sum()])
-        compared = References(theirs, references, self.photo_of_reference, len(self.photos))
-        return compared.compare_by_photo(ours, candidates, np.arange(len(self.photos)))
-
-    def sentences(self) -> Iterator[Sequence[str]]:
-        """Iterate over all sentences, candidates first."""
-        return chain(self.candidates, chain.from_iterable(self.references))
+        n_photos = len(self.photos)
+        candidates, references = self.encoded[1].split(n_photos)
+        compared = References(references, self.photo_of_reference, n_photos)
+        return compared.compare_by_photo(candidates, np.arange(n_photos))
 
 
 def caption_set(candidates: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> CaptionSet:

@@ -22,7 +22,16 @@ from numpy.typing import ArrayLike
 from deixis.arrays import FloatArray, Floats, IntArray
 from deixis.errors import DeixisError
 from deixis.evaluation.captions.metrics import bleu_from, bleu_statistics
-from deixis.evaluation.captions.ngrams import MAX_NGRAM, CaptionSet, Comparison, Numbering, References, sum_by_group
+from deixis.evaluation.captions.ngrams import (
+    CIDER_SCALE,
+    MAX_NGRAM,
+    CaptionSet,
+    Comparison,
+    Numbering,
+    References,
+    Sentences,
+    sum_by_group,
+)
 from deixis.language.features.base import Text, words_of
 from deixis.models.consensus.spec import BleuForm, NeighbourDistance
 
@@ -291,10 +300,9 @@ class CaptionSimilarity:
     def __init__(self, captions: Sequence[Sequence[Sequence[str]]]) -> None:
         sentences = list(chain.from_iterable(captions))
         photo_of = np.repeat(np.arange(len(captions)), [len(photo) for photo in captions])
-        self._lengths = _lengths(sentences)
         self._ids = Numbering()
-        words = self._ids.encode(chain.from_iterable(sentences))
-        self._references = References(words, self._lengths, photo_of, len(captions))
+        self._references = References(Sentences.of(sentences, self._ids.encode), photo_of, len(captions))
+        self._lengths = self._references.lengths
 
     def bleu(self, sentences: Sequence[Sequence[str]], captions: IntArray) -> FloatArray:
         """BLEU-4 of each sentence (row) with each of these captions (column) as its only reference.
@@ -327,11 +335,10 @@ class CaptionSimilarity:
 
     def cider(self, sentences: Sequence[Sequence[str]], captions: IntArray) -> FloatArray:
         """CIDEr-D (0 to 10) of each sentence (row) with each of these captions (column) as its only reference."""
-        return self._compare(sentences, captions).cider().reshape(len(sentences), len(captions))
+        return CIDER_SCALE * self._compare(sentences, captions).cider().reshape(len(sentences), len(captions))
 
     def _compare(self, sentences: Sequence[Sequence[str]], captions: IntArray) -> Comparison:
-        words = self._ids.look_up(chain.from_iterable(sentences))
-        return self._references.compare_all(words, _lengths(sentences), captions)
+        return self._references.compare_all(Sentences.of(sentences, self._ids.look_up), captions)
 
     def _matches(self, sentences: Sequence[Sequence[str]], captions: IntArray) -> Iterator[FloatArray]:
         """For n = 1, 2, …: the number of n-grams of each sentence that each caption has as often."""
