@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from os import PathLike
 
 _EXTRA_OF = {
@@ -17,12 +18,26 @@ _EXTRA_OF = {
 """The extra that installs each package which searching, grounding and captioning photos does not need."""
 
 
+_PASSWORD = re.compile(r"([a-z]:/{1,2}[^\s/:@]*|(?<=')[\w.+-]+):\S*@", re.IGNORECASE)
+
+
+def hide_passwords(text: str) -> str:
+    """Remove the passwords of addresses, and of what looks like one after a missing slash.
+
+    Examples
+    --------
+    >>> hide_passwords("postgresql:/ann:secret@db/photos: no such file")
+    'postgresql:/ann@db/photos: no such file'
+    """
+    return _PASSWORD.sub(r"\1@", text)
+
+
 class DeixisError(Exception):
     """A problem that the user can fix. The command line prints the message and exits with status 2."""
 
     def __str__(self) -> str:
-        """Return the message on one line, even if a file name contains line breaks."""
-        return " ".join(super().__str__().splitlines())
+        """Return the message on one line, even if a file name contains line breaks, and without passwords."""
+        return hide_passwords(" ".join(super().__str__().splitlines()))
 
 
 class DatasetError(DeixisError):

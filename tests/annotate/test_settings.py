@@ -34,6 +34,8 @@ def test_missing_settings_have_the_defaults_of_the_paper(tmp_path: Path) -> None
         ('{"judgements_to_end": 0}', "judgements_to_end"),
         ('{"lease_s": 0}', "lease_s"),
         ('{"boxes_show_from": 2}', "boxes_show_from"),
+        ('{"pay_per_hour": NaN}', "pay_per_hour"),
+        ('{"longest_item_s": Infinity}', "longest_item_s"),
         ('{"links_no_below": 0.8, "links_yes_from": 0.7}', "links_no_below"),
         ('{"order": "size"}', "order"),
         ('{"independent": 1}', "independent"),

@@ -70,6 +70,8 @@ def test_problems_are_reported_with_kind_examples_and_remedy(command: Command, d
     assert command.json("data", "check", data, "--images", moved)["problems"] == []
     assert Dataset(data).images == moved
     assert "nowhere" in command.error("data", "check", data, "--images", "nowhere")
+    (moved / "cat.jpg").write_bytes(b"no photo")
+    assert "1 problem" in command("data", "check", data, code=2)[1]  # damage, also without --strict
 
 
 def test_every_format_is_written_and_named_in_the_help(command: Command, data: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 
 from deixis.cli.caption import _write_csv
 from deixis.cli.main import main
-from deixis.cli.output import note, print_json, print_table
+from deixis.cli.output import note, print_json, print_table, progress, working
 from deixis.cli.terminal_text import own_stream, protect_terminals
 from deixis.data.dataset import Dataset, make_dataset, move_images
 from deixis.data.records import Caption, Photo
@@ -21,7 +23,7 @@ from deixis.errors import DatasetError
 from deixis.models.m_rnn.captioning import CaptionResult
 from deixis.search.results import Hit, PhotoRecord, write_csv
 
-EVIL = "dog\x1b]0;title\x07\x9b2J\u202egpj.jpg"
+EVIL = "dog\x1b]0;title\x07\x9b2J\u202egpj\u200f.jpg"
 
 
 class Terminal(io.StringIO):
@@ -41,7 +43,7 @@ def assert_harmless(stream: Terminal) -> None:
     shown = stream.getvalue()
     assert "dog\\x1b]0;title\\x07" in shown
     # Colours and progress bars are escape sequences, too, but with another second character.
-    assert not [each for each in ("\x1b]", "\x07", "\x9b", "\u202e") if each in shown]
+    assert not [each for each in ("\x1b]", "\x07", "\x9b", "\u202e", "\u200f") if each in shown]
 
 
 COMMANDS = [
@@ -86,6 +88,17 @@ def test_names_of_skipped_photos_are_harmless(monkeypatch: pytest.MonkeyPatch, t
     terminal = open_terminal(monkeypatch)
     with pytest.raises(SystemExit):
         main()
+    assert_harmless(terminal)
+
+
+@pytest.mark.parametrize("show", [progress, lambda: working("captioning")])
+def test_names_that_are_printed_beside_a_progress_bar_are_harmless(
+    show: Callable[[], AbstractContextManager[object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = open_terminal(monkeypatch)
+    protect_terminals()
+    with show():
+        print(EVIL)
     assert_harmless(terminal)
 
 

@@ -65,7 +65,7 @@ def test_requests_without_token_are_rejected(guarded: TestClient, path: str, hea
     assert "token" in response.json()["error"]
 
 
-def test_the_token_is_accepted_in_header_url_and_cookie(guarded: TestClient) -> None:
+def test_the_token_begins_a_session_of_its_own(guarded: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     assert guarded.get("/api/status", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
     entered = guarded.get("/", params={"token": TOKEN, "q": "dog"}, follow_redirects=False)
     assert entered.status_code == 303
@@ -73,7 +73,35 @@ def test_the_token_is_accepted_in_header_url_and_cookie(guarded: TestClient) -> 
     assert "HttpOnly" in entered.headers["set-cookie"]
     assert "samesite=lax" in entered.headers["set-cookie"].casefold()
     assert guarded.get("/api/status").status_code == 200  # by its cookie now
-    assert "deixis-token-7860=" in entered.headers["set-cookie"]  # servers on other ports have others
+    [(name, session)] = guarded.cookies.items()
+    assert name == "deixis-session-7860"  # servers on other ports have others
+    assert TOKEN not in session
+    policy = AccessPolicy("0.0.0.0", TOKEN)  # of a server that was started again
+    assert policy.has_session(name, session)
+    assert not policy.has_session("deixis-session-7861", session)
+    assert not policy.has_session(name, f"9{session}")
+    assert not AccessPolicy("0.0.0.0", f"{TOKEN}x").has_session(name, session)
+    monkeypatch.setattr(security, "SESSION_S", -1)
+    assert not policy.has_session(name, policy.new_session(name))
+
+
+def test_wrong_tokens_slow_down_without_ending_sessions(guarded: TestClient) -> None:
+    right, wrong = ({"authorization": f"Bearer {token}"} for token in (TOKEN, "wrong"))
+    guarded.get("/", params={"token": TOKEN})
+    session = "; ".join(f"{name}={value}" for name, value in guarded.cookies.items())
+    guarded.cookies.clear()
+    tried = [guarded.get("/api/status", headers=wrong).status_code for _ in range(7)]
+    assert tried == [401] * 5 + [429] * 2
+    assert guarded.get("/api/status", headers=right).status_code == 429
+    assert int(guarded.get("/", params={"token": TOKEN}).headers["retry-after"]) >= 1
+    assert guarded.get("/api/status", headers={"cookie": session}).status_code == 200
+
+
+def test_a_request_with_two_lengths_ends_the_connection(client: TestClient) -> None:
+    both = {"content-length": "4", "transfer-encoding": "chunked"}
+    response = client.post("/api/ground", content=b"{}", headers=both)
+    assert response.status_code == 400
+    assert response.headers["connection"] == "close"
 
 
 def test_a_ticket_opens_the_page_once(visit: Visit) -> None:

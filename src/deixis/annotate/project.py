@@ -11,6 +11,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from itertools import islice
 from pathlib import Path
@@ -287,6 +288,23 @@ def read_link(project: Project) -> str | None:
 def write_link(project: Project, link: str) -> None:
     with project.database.writing() as connection:
         write_property(connection, "link", link)
+
+
+@contextmanager
+def server_lock(project: Project) -> Iterator[bool]:
+    """Hold a lock while a server of a project runs; yield False if another one of this machine holds it."""
+    from filelock import FileLock, Timeout  # slow import, for servers only
+
+    lock = FileLock(project.folder / ".server.lock", mode=0o600)
+    try:
+        lock.acquire(timeout=0)
+    except (OSError, Timeout) as error:
+        yield not isinstance(error, Timeout)
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
 
 
 def open_for_work(folder: Path, *, checked: bool = False) -> Project:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -99,6 +100,10 @@ class Settings(Rules):
     order: str = "added"
 
     def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise DeixisError(f"{field.name} is {value}; use a finite number")
         shares = ("history_accuracy", "test_accuracy", "first_accuracy", "first_boxes_good", "hidden_share")
         bounds = ("links_yes_from", "links_no_below", "boxes_show_from")
         for name in (

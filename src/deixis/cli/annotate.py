@@ -383,11 +383,14 @@ def serve(
     """
     from os import environ
 
+    from deixis.annotate.project import read_link, server_lock
     from deixis.annotate.web.app import serve_project
     from deixis.annotate.web.oidc import OidcSettings
     from deixis.web.server import ServerAddress, leave
 
-    with _open(project, checked=False) as opened:
+    with _open(project, checked=False) as opened, server_lock(opened) as is_only:
+        if not is_only:
+            note(f"another server of this project is running at {read_link(opened)}; workers can use both")
         address = ServerAddress(host, port)
         oidc = OidcSettings(oidc_issuer, oidc_client, environ.get("DEIXIS_OIDC_SECRET", "")) if oidc_issuer else None
 

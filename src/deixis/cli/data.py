@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deixis.cli.output import Json, To, note, plural, print_json, print_table, progress
+from deixis.cli.output import Json, To, note, plural, print_json, print_table, progress, show_name
 from deixis.errors import DeixisError
 from deixis.storage.remote import photo_path
 
@@ -137,7 +137,7 @@ def _print_report(report: ImportReport, out: Path) -> None:
         if count:
             note(f"split {split}: {plural(count, 'name')} of its list not found in the data")
     for name in report.same_name:
-        note(f"skipped: {name}; another photo has the same name")
+        note(f"skipped: {show_name(name)}; another photo has the same name")
     for error in report.unreadable:
         note(f"skipped: {error}")
     print(f"next: deixis data stats {out}")
@@ -321,14 +321,14 @@ def print_statistics(found: Statistics) -> None:
 def check(
     data: Data,
     decode: Annotated[bool, typer.Option("--decode", help="Decode every photo in full; slower.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with status 2 if a problem is found.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 2 for any problem, not only for damage.")] = False,
     images: Annotated[
         str | None, typer.Option(metavar="DIR", help="Where the photos are now; the data set remembers it.")
     ] = None,
     json: Json = False,
 ) -> None:
     """Find problems in a data set, and print how to fix them."""
-    from deixis.data.checks import check_dataset
+    from deixis.data.checks import DAMAGE, check_dataset
     from deixis.data.dataset import Dataset, move_images
 
     if images is not None:
@@ -343,12 +343,13 @@ def check(
         for problem in problems:
             print(f"{problem.count:,} × {problem.kind}\n  fix: {problem.remedy}")
             for example in problem.examples:
-                print(f"  - {example}")
+                print(f"  - {show_name(example)}")
             if problem.count > len(problem.examples):
                 print(f"  … and {problem.count - len(problem.examples):,} more")
-    if strict and problems:
-        total = sum(problem.count for problem in problems)
-        raise DeixisError(f"{data}: {plural(total, 'problem')} of {plural(len(problems), 'kind')}")
+    counted = [problem for problem in problems if strict or problem.kind in DAMAGE]
+    if counted:
+        total = sum(problem.count for problem in counted)
+        raise DeixisError(f"{data}: {plural(total, 'problem')} of {plural(len(counted), 'kind')}")
 
 
 @app.command()

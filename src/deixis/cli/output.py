@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from deixis.cli.terminal_text import own_stream, show_control
+from deixis.cli.terminal_text import own_stream, protect_terminals, show_control
+from deixis.errors import hide_passwords
 from deixis.storage.progress import OnProgress
 
 if TYPE_CHECKING:
@@ -75,8 +76,8 @@ def show_name(name: object) -> str:
 
 
 def note(text: str) -> None:
-    """Print a line on standard error."""
-    sys.stderr.write(text + "\n")
+    """Print a line on standard error, without passwords."""
+    sys.stderr.write(hide_passwords(text) + "\n")
 
 
 class Rate:
@@ -128,6 +129,7 @@ def progress(noun: str = "") -> Iterator[OnProgress]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[speed]}"))
     with Progress(*columns, console=Console(file=own_stream(sys.stderr)), transient=True) as bars:
+        protect_terminals()  # rich has replaced the streams
         tasks: dict[str, Any] = {}
 
         def on_progress(doing: str, done: int, total: int | None) -> None:
@@ -166,6 +168,7 @@ def working(doing: str) -> Iterator[None]:
     from rich.console import Console
 
     with Console(file=own_stream(sys.stderr)).status(show_control(doing)):
+        protect_terminals()
         yield
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from typing import Any, TextIO
 
 _ALLOWED = "\0\t\n"
-_CONTROL = [*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
-"""The control characters of ASCII and Latin-1, and those that change the direction of what follows."""
+_MARKS = [0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)]
+_CONTROL = [*range(0x20), *range(0x7F, 0xA0), *_MARKS]
+"""The control characters of ASCII and Latin-1, line separators, and marks that change the direction of text."""
 
 _SHOWN = {code: f"\\x{code:02x}" if code < 0x20 else f"\\u{code:04x}" for code in _CONTROL if chr(code) not in _ALLOWED}
 

@@ -53,6 +53,10 @@ REMEDIES = {
 """How to fix each kind of problem, in the order of the report."""
 
 
+DAMAGE = frozenset(("damaged table", "changed photo", "unreadable photo"))
+"""Kinds of problems that an import does not leave: something has changed since."""
+
+
 def check_dataset(dataset: Dataset, *, decode: bool = False, on_progress: OnProgress = no_progress) -> list[Problem]:
     """Find problems; the most serious kinds come first.
 

@@ -8,12 +8,14 @@ import hmac
 import ipaddress
 import logging
 import os
+import secrets
 import socket
 import time
 from base64 import b64encode
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -22,7 +24,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from deixis.web.rates import RateLimiter, network_of
+from deixis.web.rates import LoginDelays, RateLimiter, network_of
 
 JSON_BYTES = 64 * 2**10
 """Maximum size of a request without a photo."""
@@ -64,8 +66,10 @@ class ServerLimits:
     cached_photos: int = 16  # photos whose features are cached, so that further sentences about them are fast
 
 
-COOKIE = "deixis-token-{port}"
+COOKIE = "deixis-session-{port}"
 """Browsers send the cookies of one server to those on other ports of the machine, so their names differ."""
+
+SESSION_S = 30 * 86400
 
 _CLOSE = {"connection": "close"}
 _LOG = logging.getLogger("uvicorn.error")
@@ -153,6 +157,27 @@ class AccessPolicy:
         """Return whether a token is right, in constant time."""
         return hmac.compare_digest(_digest(token), _digest(self.token))
 
+    def new_session(self, cookie: str) -> str:
+        """Return a value for a cookie: random, signed, valid for 30 days, and no way back to the token."""
+        session = f"{int(time.time()) + SESSION_S}-{secrets.token_hex(16)}"
+        return f"{session}-{self._sign(cookie, session)}"
+
+    def has_session(self, cookie: str, value: str) -> bool:
+        """Return whether the value of a cookie of this name is from `new_session`, also before a restart."""
+        session, _, signature = value.rpartition("-")
+        until = session.partition("-")[0]
+        if not hmac.compare_digest(signature.encode(), self._sign(cookie, session).encode()):
+            return False
+        return until.isdecimal() and time.time() < int(until)
+
+    def _sign(self, cookie: str, session: str) -> str:
+        return hmac.new(self._session_key, f"{cookie} {session}".encode(), "sha256").hexdigest()
+
+    @cached_property
+    def _session_key(self) -> bytes:
+        """A slow hash of the token, so that servers on other ports, which get the cookies, cannot guess it."""
+        return hashlib.scrypt(self.token.encode("utf-8", "surrogatepass"), salt=b"deixis", n=2**14, r=8, p=1)
+
 
 class SecurityMiddleware:
     """ASGI middleware that rejects requests before their bodies are read and adds security headers to responses."""
@@ -163,6 +188,7 @@ class SecurityMiddleware:
         self.is_busy = is_busy  # whether requests for a path are refused now, as cheaply as possible
         self._rates = RateLimiter(policy.requests_per_s, policy.requests_at_once)
         self._uploads = 0
+        self._delays = LoginDelays()
         self._ticket, self._ticket_until = policy.ticket, time.monotonic() + TICKET_S
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -207,18 +233,17 @@ class SecurityMiddleware:
         self._uploads += change
 
     def _check(self, scope: Scope) -> Response | None:
-        wait_s = self._rates.take(network_of((scope.get("client") or ("", 0))[0]))
-        if wait_s:
-            return error_response(
-                429, "too many requests; wait a moment", {"retry-after": str(int(wait_s) + 1), **_CLOSE}
-            )
+        if wait_s := self._rates.take(network_of(_address(scope))):
+            return _too_many("too many requests", wait_s)
         headers = Headers(scope=scope)
+        if "content-length" in headers and "transfer-encoding" in headers:  # proxies disagree about where it ends
+            return error_response(400, "a request has either Content-Length or Transfer-Encoding", _CLOSE)
         if not self.policy.allows_host(headers.get("host", "")):
             return error_response(421, "this server has another host name")
         if _is_cross_site(scope["method"], headers):
             return error_response(403, "requests from pages of other sites are not allowed")
-        if self.policy.token and not self.policy.accepts_token(_request_token(headers, _cookie_name(scope))):
-            return self._sign_in(scope)
+        if self.policy.token and (refusal := self._check_token(scope, headers)):
+            return refusal
         if self.is_busy(scope["path"]):
             return busy_response()
         length = headers.get("content-length", "0")
@@ -226,24 +251,41 @@ class SecurityMiddleware:
             return error_response(413, TooLargeError(self._max_bytes(scope)).detail)
         return None
 
-    def _sign_in(self, scope: Scope) -> Response:
-        """Set a cookie and redirect if the URL has the token; otherwise respond with 401."""
+    def _check_token(self, scope: Scope, headers: Headers) -> Response | None:
+        """Return None if a request has a session or the token.
+
+        If the URL of the page has the token or the ticket, return a redirect that begins a session. Wrong tokens delay
+        further attempts of their address, but not its sessions.
+        """
+        cookie, is_page = _cookie_name(scope), scope["method"] == "GET" and scope["path"] == "/"
+        if self.policy.has_session(cookie, _read_cookie(headers, cookie)):
+            return None
         query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        if scope["method"] == "GET" and scope["path"] == "/" and self._opens_page(query.pop("token", [""])[0]):
-            rest = urlencode(query, doseq=True)
-            redirect = RedirectResponse(f"/?{rest}" if rest else "/", status_code=303)
-            redirect.set_cookie(
-                _cookie_name(scope), self.policy.token, httponly=True, samesite="lax", max_age=30 * 86400
-            )
-            return redirect
-        if scope["method"] == "GET" and scope["path"] == "/" and "text/html" in Headers(scope=scope).get("accept", ""):
+        in_url = query.pop("token", [""])[0] if is_page else ""
+        bearer = _bearer_token(headers)
+        if in_url and self._uses_ticket(in_url):
+            return self._begin_session(cookie, query)
+        if in_url or bearer:
+            address = _address(scope)
+            if wait_s := self._delays.wait_s(address, ""):
+                return _too_many("too many wrong tokens", wait_s)
+            if self.policy.accepts_token(bearer or in_url):
+                return None if bearer else self._begin_session(cookie, query)
+            self._delays.failed(address, "")
+        if is_page and "text/html" in headers.get("accept", ""):
             return HTMLResponse(_SIGN_IN_PAGE, 401)
         return error_response(
             401, "token required: open the URL that deixis serve printed", {"www-authenticate": "Bearer"}
         )
 
-    def _opens_page(self, token: str) -> bool:
-        """Return whether a link has the token or the ticket, which is then used up.
+    def _begin_session(self, cookie: str, query: dict[str, list[str]]) -> Response:
+        rest = urlencode(query, doseq=True)
+        redirect = RedirectResponse(f"/?{rest}" if rest else "/", status_code=303)
+        redirect.set_cookie(cookie, self.policy.new_session(cookie), httponly=True, samesite="lax", max_age=SESSION_S)
+        return redirect
+
+    def _uses_ticket(self, token: str) -> bool:
+        """Return whether a link has the ticket, which is then used up.
 
         Other users of the machine can see the command line of a browser, and so the link that it was started with.
         """
@@ -251,7 +293,7 @@ class SecurityMiddleware:
         if is_valid and hmac.compare_digest(_digest(token), _digest(self._ticket)):
             self._ticket = ""
             return True
-        return self.policy.accepts_token(token)
+        return False
 
     def _max_bytes(self, scope: Scope) -> int:
         return self.policy.upload_bytes + JSON_BYTES if _is_form(scope) else JSON_BYTES
@@ -260,6 +302,10 @@ class SecurityMiddleware:
 def error_response(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
     """Return an error in the form of the API."""
     return JSONResponse({"error": message}, status, headers)
+
+
+def _too_many(what: str, wait_s: float) -> JSONResponse:
+    return error_response(429, f"{what}; wait a moment", {"retry-after": str(int(wait_s) + 1), **_CLOSE})
 
 
 def busy_response() -> JSONResponse:
@@ -335,11 +381,16 @@ def _cookie_name(scope: Scope) -> str:
     return COOKIE.format(port=(scope.get("server") or ("", 0))[1])
 
 
-def _request_token(headers: Headers, cookie: str) -> str:
-    """Return the token of a request, from its header or its cookie."""
+def _address(scope: Scope) -> str:
+    return str((scope.get("client") or ("", 0))[0])
+
+
+def _bearer_token(headers: Headers) -> str:
     scheme, _, token = headers.get("authorization", "").partition(" ")
-    if scheme.casefold() == "bearer":
-        return token.strip()
+    return token.strip() if scheme.casefold() == "bearer" else ""
+
+
+def _read_cookie(headers: Headers, cookie: str) -> str:
     for line in headers.getlist("cookie"):
         with suppress(CookieError):
             if found := SimpleCookie(line).get(cookie):

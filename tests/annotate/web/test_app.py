@@ -88,6 +88,20 @@ class Person(threading.Thread):
         return {"question": None}
 
 
+def test_a_second_server_of_a_project_says_so(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    project.close()
+    first = Served(project.folder)
+    second = [sys.executable, "-m", "deixis", "annotate", "serve", str(project.folder), "--no-open", "--port", "0"]
+    try:
+        with subprocess.Popen(second, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stderr is not None
+            assert f"http://127.0.0.1:{first.port}" in process.stderr.readline()
+            process.kill()
+    finally:
+        first.kill()
+
+
 def test_every_acknowledged_judgement_survives_kills(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project", settings=Settings(history_items=0, history_accuracy=0.0))
     add_photos(project, dogs(60))

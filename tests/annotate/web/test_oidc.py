@@ -178,3 +178,17 @@ def test_a_provider_must_be_one_and_the_page_must_have_no_token(
     app = make_app(project, oidc=settings)
     browser = TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False)
     assert browser.post("/api/oidc/start", json={}).status_code == 400
+
+
+@pytest.mark.parametrize("name", ["authorization_endpoint", "token_endpoint", "jwks_uri"])
+@pytest.mark.parametrize("address", ["file://localhost/etc/passwd", "http://example.org/x", "https:///x", ""])
+def test_addresses_of_a_provider_are_https(
+    name: str, address: str, opened: tuple[Project, Clock], provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metadata = provider.answer("/.well-known/openid-configuration") | {name: address}
+    monkeypatch.setattr(provider, "answer", lambda path: metadata)
+    app = make_app(opened[0], oidc=OidcSettings(provider.issuer, CLIENT))
+    browser = TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False)
+    refused = browser.post("/api/oidc/start", json={})
+    assert refused.status_code == 400
+    assert name in refused.text

@@ -95,6 +95,9 @@ def test_assignments_become_values_of_the_type_of_the_setting(word: str, value: 
         ("layer=3", "layer=3.*'layers'"),
         ("zzzzz=3", "zzzzz=3.*whole, number, name, shy,"),
         ("whole", "whole.*key=value"),
+        ("number=nan", "number=nan"),
+        ("pair=1,-inf", "pair=1,-inf"),
+        ("number=1e999", "number=1e999"),
     ],
 )
 def test_a_wrong_assignment_is_named_in_one_line(assignment: str, names: str) -> None:
@@ -112,10 +115,7 @@ def test_an_assignment_goes_to_the_settings_that_have_the_name() -> None:
 
 @pytest.mark.parametrize(
     "assignment",
-    [
-        *("epochs=0", "max_grad_norm=-1.0", "max_grad_norm=inf", "learning_rate=0.0", "learning_rate=nan"),
-        *("ema_decay=1.0", "betas=0.9,1.0"),
-    ],
+    ["epochs=0", "max_grad_norm=-1.0", "learning_rate=0.0", "ema_decay=1.0", "betas=0.9,1.0"],
 )
 def test_invalid_training_settings_are_refused(assignment: str) -> None:
     with pytest.raises(DeixisError, match=f"^{assignment}"):
@@ -158,12 +158,12 @@ def test_a_wrong_file_is_named_in_one_line(tmp_path: Path, document: Any, names:
     st.builds(
         Kinds,
         st.integers(),
-        st.floats(allow_nan=False),
+        st.floats(allow_nan=False, allow_infinity=False),
         st.text(),
         st.booleans(),
         st.sampled_from(["small", "large"]),
         st.lists(st.integers()).map(tuple),
-        st.tuples(st.floats(allow_nan=False), st.floats(allow_nan=False)),
+        st.tuples(*[st.floats(allow_nan=False, allow_infinity=False)] * 2),
         st.none() | st.integers(),
     )
 )

@@ -174,7 +174,8 @@ class Provider:
                 raise SignInError(f"{self.settings.issuer}: calls itself {found.get('issuer')!r}; use that issuer")
             for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
                 parts = urlsplit(str(found.get(name, "")))
-                if parts.scheme != "https" and not _is_local(parts.hostname or ""):
+                is_local = parts.scheme == "http" and _is_local(parts.hostname or "")
+                if not is_local and (parts.scheme != "https" or not parts.hostname):
                     raise SignInError(f"{self.settings.issuer}: {name} is not an https address")
             self._metadata = found
         return self._metadata

@@ -308,9 +308,9 @@ def _parse_text(kind: Any, text: str, source: str) -> Any:
         return _check_value(bool, _BOOLEANS.get(text.lower(), text), source)
     if kind in (int, float):
         try:
-            return kind(text)
+            return _check_value(kind, kind(text), source)
         except ValueError:
-            return _check_value(kind, text, source)
+            pass
     return _check_value(kind, text, source)
 
 
@@ -329,9 +329,11 @@ def _check_value(kind: Any, value: Any, source: str) -> Any:
         kinds = _item_types(inner, len(value), source)
         return tuple(_check_value(one, part, source) for one, part in zip(kinds, value, strict=True))
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        value = float(value) if abs(value) < 2**1023 else math.inf
     if kind not in _TYPE_NAMES or not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
         raise DeixisError(f"{source}: {value!r} is not {_TYPE_NAMES.get(kind, 'a list')}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise DeixisError(f"{source}: {value!r} is not a finite number")
     return value
 
 
