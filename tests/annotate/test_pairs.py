@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from simulated_crowd import HONEST, Truth, simulate_crowd
 
-from deixis.annotate.known_answers import KnownQuestion
+from deixis.annotate.known_answers import KnownQuestion, add_known_photos
 from deixis.annotate.material import prepare_photo
 from deixis.annotate.pairs import (
     PhrasePair,
-    add_known_pairs,
     add_pairs,
     describe_pairs,
     make_known_pairs,
@@ -128,7 +127,7 @@ def test_people_judge_pairs_and_the_accuracy_has_an_interval(new_project: MakePr
     file = write_lines(tmp_path / "1-correspondences.jsonl", HEADER, *documents)
     project, _ = new_project(0, judges_per_pair=3)
     known = [replace(gold(), id=f"k{number}") for number in range(3)]
-    assert add_known_pairs(project, known) > 0
+    assert add_known_photos(project, known, make=make_known_pairs) > 0
     pairs = read_pairs(file, {photo.id: photo for photo in photos})
     assert add_pairs(project, photos, pairs, file) == 36
     assert score_pairs(project).accuracy is None

@@ -29,7 +29,16 @@ from deixis.annotate.known_answers import (
 )
 from deixis.annotate.material import Material, prepare_photo
 from deixis.annotate.people import find_or_add_model
-from deixis.annotate.project import PAIRS_PROPERTY, Project, add_photos
+from deixis.annotate.project import (
+    PAIRS_PROPERTY,
+    Additions,
+    Project,
+    Source,
+    add_image_folder,
+    add_photos,
+    make_project,
+    readable_photos,
+)
 from deixis.annotate.state import PairState
 from deixis.annotate.store import photos, write_property
 from deixis.annotate.transactions import change_photo
@@ -41,6 +50,7 @@ from deixis.evaluation.intervals import Interval, bootstrap, ratio_of
 from deixis.language.sentence import Sentence
 from deixis.storage.atomic import explain_os_errors
 from deixis.storage.files import hash_file
+from deixis.storage.progress import OnProgress, no_progress
 
 CORRESPONDENCES = "deixis-correspondences"
 
@@ -126,6 +136,35 @@ def sample_pairs(pairs: Sequence[PhrasePair], count: int, seed: int = 0) -> list
     return [pairs[number] for number in sorted(chosen)]
 
 
+def create_with_pairs(
+    folder: Path,
+    source: Source,
+    file: Path,
+    *,
+    known: Source | None = None,
+    sample: int = 2000,
+    url: str | None = None,
+    on_progress: OnProgress = no_progress,
+) -> tuple[Project, Additions]:
+    """Create a project in which people judge `sample` random phrase–region pairs of a file.
+
+    `source` has the photos of the file, and `known` annotated photos for tests and hidden checks.
+    """
+    drawn = sample_pairs(read_pairs(file, {photo.id: photo for photo in source.photos}), sample)
+    named = {pair.photo for pair in drawn}
+    photos = [photo for photo in source.photos if photo.id in named]
+    project = make_project(folder, url=url, images=source.data.images)
+    added = Additions(photos=len(photos))
+    if known is not None:
+        number = add_image_folder(project, known.data.images)
+        others = [photo for photo in known.photos if photo.id not in named]
+        usable = readable_photos(others, known.data.images, "known answers", added.skipped, on_progress)
+        added.known_questions = add_known_photos(project, usable, folder=number, make=make_known_pairs)
+    usable = readable_photos(photos, source.data.images, "pairs", added.skipped, on_progress)
+    added.pairs = add_pairs(project, usable, drawn, file)
+    return project, added
+
+
 def add_pairs(project: Project, annotated: Iterable[Photo], pairs: Iterable[PhrasePair], path: Path) -> int:
     """Add photos with pairs to judge, and nothing else to ask about them; return the number of pairs."""
     by_photo: dict[str, list[PhrasePair]] = {}
@@ -158,11 +197,6 @@ def _clip(pair: PhrasePair, material: Material) -> list[float] | None:
     if x2 - x1 < MIN_BOX_SIDE or y2 - y1 < MIN_BOX_SIDE:
         return None
     return [x1, y1, x2, y2, pair.confidence]
-
-
-def add_known_pairs(project: Project, annotated: Iterable[Photo], *, folder: int = 0) -> int:
-    """Add annotated photos as a source of pairs with known answers; return their number."""
-    return add_known_photos(project, annotated, folder=folder, make=make_known_pairs)
 
 
 def make_known_pairs(photo: Photo, material: Material, rng: random.Random) -> Iterator[KnownQuestion]:

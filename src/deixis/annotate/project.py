@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from deixis.annotate.events import Discounted, Judged, Skipped
-from deixis.annotate.material import Material
+from deixis.annotate.material import Material, prepare_photo
 from deixis.annotate.queue import update_questions
 from deixis.annotate.settings import Settings, read_settings, write_settings
 from deixis.annotate.store import (
@@ -37,9 +37,16 @@ from deixis.annotate.store import (
 from deixis.annotate.transactions import PhotoTransaction, SnapshotCache, change_photo, find_event, photo_columns
 from deixis.annotate.webhooks import Webhook, read_webhooks
 from deixis.annotate.workflow import CHAIN_TASKS, Rules, Task
+from deixis.data.images import photo_size
 from deixis.errors import DeixisError
 from deixis.storage.atomic import make_private, new_directory, new_file
-from deixis.storage.files import read_regular
+from deixis.storage.files import hash_file, read_regular
+from deixis.storage.progress import OnProgress, no_progress, track
+
+if TYPE_CHECKING:
+    from deixis.annotate.help.proposals import ProposalCounts
+    from deixis.data.dataset import Dataset
+    from deixis.data.records import Photo
 
 PROJECT_FILE = "project.json"
 SETTINGS_FILE = "settings.json"
@@ -79,6 +86,133 @@ class Project:
             self.images, self.more_images = _read_image_folders(_read_about(self.folder))
             folders = (self.images, *self.more_images)
         return folders[number] if number < len(folders) else None
+
+
+@dataclass(frozen=True)
+class Source:
+    """The photos of a data set, or of one of its splits, that are added to a project.
+
+    find_mentions
+        Find phrases in all captions, even if the data set has mentions.
+    pre_annotated
+        Propose the chains and boxes of the data set; workers verify and judge them.
+    """
+
+    data: Dataset
+    split: str | None = None
+    find_mentions: bool = False
+    pre_annotated: bool = False
+
+    def __post_init__(self) -> None:
+        if self.pre_annotated and self.find_mentions:
+            raise DeixisError("--pre-annotated: needs the mentions of the data set; leave out --find-mentions")
+
+    @property
+    def photos(self) -> Sequence[Photo]:
+        return self.data.split(self.split) if self.split else self.data.photos
+
+
+@dataclass
+class Additions:
+    """Numbers of things that were added to a project, and why photos were skipped."""
+
+    photos: int = 0
+    existing: int = 0  # photos that the project had already
+    known_questions: int = 0
+    pairs: int = 0
+    pre_annotated: int = 0  # photos with chains and boxes of the data set
+    proposals: ProposalCounts | None = None
+    skipped: list[DeixisError] = field(default_factory=list)
+
+
+def create(
+    folder: Path,
+    source: Source,
+    *,
+    known: Source | None = None,
+    url: str | None = None,
+    settings: Settings | None = None,
+    on_progress: OnProgress = no_progress,
+) -> tuple[Project, Additions]:
+    """Create a project from captioned photos.
+
+    Parameters
+    ----------
+    folder : Path
+        Directory to create.
+    source : Source
+        The photos to annotate; those that are also in `known` are left out.
+    known : Source, optional
+        Annotated photos, for qualification tests and hidden checks.
+    url : str, optional
+        Address of a PostgreSQL database; by default, an SQLite file in the directory.
+    settings : Settings, optional
+        The settings; if they ask for proposals, these are made.
+    on_progress : callable, optional
+        Called with the progress.
+
+    Examples
+    --------
+    >>> from deixis.data.dataset import Dataset  # doctest: +SKIP
+    >>> project, added = create(Path("dogs"), Source(Dataset("photos.data")))  # doctest: +SKIP
+    >>> added.photos  # doctest: +SKIP
+    118
+    """
+    from deixis.annotate.known_answers import add_known_photos
+
+    project, added = make_project(folder, url=url, images=source.data.images, settings=settings), Additions()
+    if known is not None:
+        number = add_image_folder(project, known.data.images)
+        usable = readable_photos(known.photos, known.data.images, "known answers", added.skipped, on_progress)
+        added.known_questions = add_known_photos(project, usable, folder=number)
+    return project, _add_source(project, source, added, on_progress)
+
+
+def add_dataset(project: Project, source: Source, *, on_progress: OnProgress = no_progress) -> Additions:
+    """Add the photos of a data set to a project, with proposals if its settings ask for them."""
+    return _add_source(project, source, Additions(), on_progress)
+
+
+def _add_source(project: Project, source: Source, added: Additions, on_progress: OnProgress) -> Additions:
+    from deixis.annotate.help.proposals import propose_annotations, propose_by_settings, wants_proposals
+
+    number = add_image_folder(project, source.data.images)
+    usable = readable_photos(source.photos, source.data.images, "captions", added.skipped, on_progress)
+    added.photos, added.existing = add_photos(project, _prepare_photos(usable, source, number, added.skipped))
+    if source.pre_annotated:
+        fingerprint = hash_file(source.data.path / "manifest.json")[:12]
+        added.pre_annotated = propose_annotations(project, source.photos, fingerprint)
+    if wants_proposals(project.settings):
+        added.proposals = propose_by_settings(project, on_progress)
+    return added
+
+
+def readable_photos(
+    photos: Sequence[Photo], images: Path | None, title: str, skipped: list[DeixisError], on_progress: OnProgress
+) -> Iterator[Photo]:
+    """Yield the photos whose files open, and collect why others are skipped. Without a photo folder, yield all."""
+    for photo in track(photos, title, len(photos), on_progress):
+        try:
+            if images is not None and photo.file is None:
+                raise DeixisError(f"photo {photo.id}: no file in {images}")
+            if images is not None and photo.file is not None:
+                photo_size(images / photo.file)
+        except DeixisError as error:
+            skipped.append(error)
+        else:
+            yield photo
+
+
+def _prepare_photos(
+    photos: Iterable[Photo], source: Source, folder: int, skipped: list[DeixisError]
+) -> Iterator[Material]:
+    for photo in photos:
+        try:
+            if not photo.sentences:
+                raise DeixisError(f"photo {photo.id}: no caption")
+            yield prepare_photo(photo, keep_mentions=not source.find_mentions, folder=folder)
+        except DeixisError as error:
+            skipped.append(error)
 
 
 def make_project(

@@ -15,15 +15,13 @@ from deixis.cli.output import Json, To, note, plural, print_json, print_table, p
 from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from deixis.annotate.help.proposals import ProposalCounts
-    from deixis.annotate.material import Material
     from deixis.annotate.people import Worker
     from deixis.annotate.progress import Progress
-    from deixis.annotate.project import Project
+    from deixis.annotate.project import Additions, Project
     from deixis.annotate.review import HistoryEntry
-    from deixis.data.dataset import Dataset
-    from deixis.data.records import Photo
-    from deixis.storage.progress import OnProgress
 
 app = typer.Typer(help="Annotate captioned photos with coreference chains and boxes.", no_args_is_help=True)
 
@@ -38,6 +36,7 @@ PreAnnotated = Annotated[
     typer.Option("--pre-annotated", help="Take the chains and boxes of the data set; workers verify and judge them."),
 ]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory to create.", show_default=False)]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name or id of the worker.")]
 Live = Annotated[bool, typer.Option("--live", help="Use the paid service instead of the sandbox.")]
 
 _MAX_LISTED = 5
@@ -54,6 +53,26 @@ def _open(folder: Path, *, checked: bool = True) -> Iterator[Project]:
         yield project
     finally:
         project.close()
+
+
+def _print(json: bool, document: object, *lines: str) -> None:
+    """Print a document as JSON, or lines for people."""
+    if json:
+        print_json(document)
+    else:
+        print("\n".join(lines))
+
+
+def _table(first: str, numbers: Sequence[str], last: str | None = None) -> Table:
+    """Make a table whose columns of numbers are aligned to the right."""
+    from rich.table import Table
+
+    table = Table(first)
+    for heading in numbers:
+        table.add_column(heading, justify="right")
+    if last is not None:
+        table.add_column(last)
+    return table
 
 
 @app.command()
@@ -98,145 +117,64 @@ def init(
     json: Json = False,
 ) -> None:
     """Create a project from captioned photos."""
-    from deixis.annotate.help.proposals import wants_proposals, with_proposals
-    from deixis.annotate.known_answers import add_known_photos
+    from deixis.annotate.help.proposals import with_proposals
+    from deixis.annotate.pairs import create_with_pairs
     from deixis.annotate.progress import count_qualifying_questions
-    from deixis.annotate.project import add_image_folder, add_photos, make_project
+    from deixis.annotate.project import Source, create
     from deixis.annotate.settings import Settings
     from deixis.data.dataset import Dataset
 
-    source = Dataset(data)
-    _check_pre_annotated(pre_annotated, find_mentions)
-    chosen = source.split(split) if split else source.photos
-    gold = Dataset(known) if known else None
-    known_photos = (gold.split(known_split) if known_split else gold.photos) if gold else []
+    source = Source(Dataset(data), split, find_mentions, pre_annotated)
+    gold = Source(Dataset(known), known_split) if known else None
     settings = with_proposals(Settings(group_links=group_links), propose, order)
-    if pairs is not None:
-        _init_pairs(project, source, chosen, gold, known_photos, pairs, sample, database, json)
-        return
-    made = make_project(project, url=database, images=source.images, settings=settings)
     with progress("photos") as on_progress:
-        questions = 0
-        if gold is not None:
-            checked = _check_photos(known_photos, gold.images, "known answers", on_progress)
-            questions = add_known_photos(made, checked, folder=add_image_folder(made, gold.images))
-        checked = _check_photos(chosen, source.images, "captions", on_progress)
-        added, existing = add_photos(made, _prepare_photos(checked, find_mentions))
-    if pre_annotated:
-        _propose_annotations(made, source, chosen)
-    if wants_proposals(settings):
-        _make_proposals(made)
+        if pairs is None:
+            made, found = create(project, source, known=gold, url=database, settings=settings, on_progress=on_progress)
+        else:
+            made, found = create_with_pairs(
+                project, source, pairs, known=gold, sample=sample, url=database, on_progress=on_progress
+            )
     before = count_qualifying_questions(made)
-    made.close()
-    if not added + existing:
-        raise DeixisError(f"{project}: without photos, since none of {data} can be annotated")
-    if json:
-        print_json({"project": str(project), "photos": added, "left_out": existing, "known_questions": questions})
-        return
-    print(f"{project}: {plural(added, 'photo')}, {plural(questions, 'question')} with known answers")
-    if existing:
-        note(f"skipped: {plural(existing, 'photo')} used for known questions")
-    if questions:
-        note(
-            f"before they are trusted, workers answer {before:,} questions with known answers each; test_questions and "
-            f"first_items in {project}/settings.json change that"
-        )
-    else:
-        note("without --known, workers cannot be tested, and only drawn boxes are checked")
-    print(f"next: edit {project}/settings.json, then: deixis annotate serve {project}")
-    print(f'people are invited on its page, or with: deixis annotate invite {project} "NAME" --vouch')
-
-
-def _init_pairs(
-    project: Path,
-    source: Dataset,
-    chosen: Sequence[Photo],
-    gold: Dataset | None,
-    known_photos: Sequence[Photo],
-    file: Path,
-    sample: int,
-    database: str | None,
-    json: bool,
-) -> None:
-    """Create a project in which people judge phrase–region pairs."""
-    from deixis.annotate.pairs import add_known_pairs, add_pairs, read_pairs, sample_pairs
-    from deixis.annotate.project import add_image_folder, make_project
-
-    drawn = sample_pairs(read_pairs(file, {photo.id: photo for photo in chosen}), sample)
-    named = {pair.photo for pair in drawn}
-    photos = [photo for photo in chosen if photo.id in named]
-    made = make_project(project, url=database, images=source.images)
-    with progress("photos") as on_progress:
-        questions = 0
-        if gold is not None:
-            others = [photo for photo in known_photos if photo.id not in named]
-            checked = _check_photos(others, gold.images, "known answers", on_progress)
-            questions = add_known_pairs(made, checked, folder=add_image_folder(made, gold.images))
-        count = add_pairs(made, _check_photos(photos, source.images, "pairs", on_progress), drawn, file)
     judges = made.settings.judges_per_pair
     made.close()
+    _note_additions(found, source.pre_annotated, data)
+    if not found.photos + found.existing:
+        raise DeixisError(f"{project}: without photos, since none of {data} can be annotated")
+    known_questions = plural(found.known_questions, "question")
     if json:
-        print_json({"project": str(project), "photos": len(photos), "pairs": count, "known_questions": questions})
+        counts = {"left_out": found.existing} if pairs is None else {"pairs": found.pairs}
+        about = {"project": str(project), "photos": found.photos}
+        print_json(about | counts | {"known_questions": found.known_questions})
         return
-    print(f"{project}: {plural(count, 'pair')}, {plural(questions, 'question')} with known answers")
-    note(f"{judges} people judge each pair; judges_per_pair in {project}/settings.json changes that")
-    print(f"next: deixis annotate serve {project}; later: deixis annotate pairs {project}")
+    if pairs is not None:
+        print(f"{project}: {plural(found.pairs, 'pair')}, {known_questions} with known answers")
+        note(f"{judges} people judge each pair; judges_per_pair in {project}/settings.json changes that")
+        print(f"next: deixis annotate serve {project}; later: deixis annotate pairs {project}")
+    else:
+        print(f"{project}: {plural(found.photos, 'photo')}, {known_questions} with known answers")
+        if found.existing:
+            note(f"skipped: {plural(found.existing, 'photo')} used for known questions")
+        if found.known_questions:
+            note(
+                f"before they are trusted, workers answer {before:,} questions with known answers each; "
+                f"test_questions and first_items in {project}/settings.json change that"
+            )
+        else:
+            note("without --known, workers cannot be tested, and only drawn boxes are checked")
+        print(f"next: edit {project}/settings.json, then: deixis annotate serve {project}")
     print(f'people are invited on its page, or with: deixis annotate invite {project} "NAME" --vouch')
 
 
-def _check_photos(photos: Sequence[Photo], images: Path | None, title: str, on_progress: OnProgress) -> Iterator[Photo]:
-    """Yield the photos whose files open, and report the others. Without a photo folder, yield all."""
-    from deixis.data.images import photo_size
-    from deixis.storage.progress import track
-
-    skipped: list[DeixisError] = []
-    for photo in track(photos, title, len(photos), on_progress):
-        try:
-            if images is not None and photo.file is None:
-                raise DeixisError(f"photo {photo.id}: no file in {images}")
-            if images is not None and photo.file is not None:
-                photo_size(images / photo.file)
-        except DeixisError as error:
-            skipped.append(error)
-        else:
-            yield photo
-    _note_skipped(skipped)
-
-
-def _prepare_photos(photos: Iterable[Photo], find_mentions: bool, folder: int = 0) -> Iterator[Material]:
-    """Prepare the photos that can be annotated, and report the others."""
-    from deixis.annotate.material import prepare_photo
-
-    skipped: list[DeixisError] = []
-    for photo in photos:
-        if not photo.sentences:
-            skipped.append(DeixisError(f"photo {photo.id}: no caption"))
-            continue
-        try:
-            yield prepare_photo(photo, keep_mentions=not find_mentions, folder=folder)
-        except DeixisError as error:
-            skipped.append(error)
-    _note_skipped(skipped)
-
-
-def _check_pre_annotated(pre_annotated: bool, find_mentions: bool) -> None:
-    if pre_annotated and find_mentions:
-        raise DeixisError("--pre-annotated: needs the mentions of the data set; leave out --find-mentions")
-
-
-def _propose_annotations(project: Project, source: Dataset, photos: Iterable[Photo]) -> None:
-    from deixis.annotate.help.proposals import propose_annotations
-    from deixis.storage.files import hash_file
-
-    count = propose_annotations(project, photos, hash_file(source.path / "manifest.json")[:12])
-    note(f"chains and boxes of {plural(count, 'photo')} taken from {source.path}")
-
-
-def _note_skipped(skipped: Sequence[DeixisError]) -> None:
-    for reason in skipped[:_MAX_LISTED]:
+def _note_additions(found: Additions, is_pre_annotated: bool, data: Path) -> None:
+    """Report the photos that were skipped, and what models and the data set propose."""
+    for reason in found.skipped[:_MAX_LISTED]:
         note(f"skipped: {reason}")
-    if len(skipped) > _MAX_LISTED:
-        note(f"… and {len(skipped) - _MAX_LISTED:,} more")
+    if len(found.skipped) > _MAX_LISTED:
+        note(f"… and {len(found.skipped) - _MAX_LISTED:,} more")
+    if is_pre_annotated:
+        note(f"chains and boxes of {plural(found.pre_annotated, 'photo')} taken from {data}")
+    if found.proposals is not None:
+        _note_proposals(found.proposals)
 
 
 @app.command()
@@ -252,28 +190,20 @@ def add(
 
     Existing photos stay unchanged. Workers may be active meanwhile.
     """
-    from deixis.annotate.help.proposals import wants_proposals
-    from deixis.annotate.project import add_image_folder, add_photos
+    from deixis.annotate.project import Source, add_dataset
     from deixis.data.dataset import Dataset
 
-    source = Dataset(data)
-    _check_pre_annotated(pre_annotated, find_mentions)
-    with _open(project) as opened:
-        folder = add_image_folder(opened, source.images)
-        with progress("photos") as on_progress:
-            chosen = source.split(split) if split else source.photos
-            checked = _check_photos(chosen, source.images, "captions", on_progress)
-            added, existing = add_photos(opened, _prepare_photos(checked, find_mentions, folder))
-        if pre_annotated:
-            _propose_annotations(opened, source, chosen)
-        if wants_proposals(opened.settings):
-            _make_proposals(opened)
-    if not added + existing:
+    source = Source(Dataset(data), split, find_mentions, pre_annotated)
+    with _open(project) as opened, progress("photos") as on_progress:
+        found = add_dataset(opened, source, on_progress=on_progress)
+    _note_additions(found, pre_annotated, data)
+    if not found.photos + found.existing:
         raise DeixisError(f"{project}: nothing was added, since no photo of {data} can be annotated")
-    if json:
-        print_json({"project": str(project), "photos": added, "there_already": existing})
-    else:
-        print(f"{project}: {plural(added, 'photo')} added, {existing:,} existed already")
+    _print(
+        json,
+        {"project": str(project), "photos": found.photos, "there_already": found.existing},
+        f"{project}: {plural(found.photos, 'photo')} added, {found.existing:,} existed already",
+    )
 
 
 @app.command()
@@ -431,17 +361,13 @@ def status(
 
 
 def _print_status(found: Progress, project: Path) -> None:
-    from rich.table import Table
-
     left = "unknown" if found.hours_left is None else f"about {found.hours_left:,.1f} h of work"
     print(
         f"{found.finished:,} of {plural(found.photos, 'photo')} finished, {found.waiting:,} for review; "
         f"{plural(found.judged, 'judgement')} in {found.hours:,.1f} h, {found.cost:,.2f} {found.currency}; "
         f"{found.per_hour:,.0f} per hour; left: {left}"
     )
-    table = Table("task")
-    for heading in ("open", "judged", "mean s", "known answers", "agreeing", "votes", "α"):
-        table.add_column(heading, justify="right")
+    table = _table("task", ("open", "judged", "mean s", "known answers", "agreeing", "votes", "α"))
     for task in found.tasks:
         alpha = "" if task.agreement is None else f"{task.agreement:.2f}"
         agreeing = "" if task.agreeing is None else f"{task.agreeing:.0%}"
@@ -460,27 +386,18 @@ def _print_status(found: Progress, project: Path) -> None:
         )
     if not found.workers:
         return
-    table = Table("worker")
-    for heading in ("judged", "skipped", "hours", found.currency, "checked", "accuracy"):
-        table.add_column(heading, justify="right")
-    table.add_column("level")
+    table = _table("worker", ("judged", "skipped", "hours", found.currency, "checked", "accuracy"), "level")
     in_use = {task.task for task in found.tasks}
     for each in found.workers:
         accuracy = "" if each.accuracy is None else f"{each.accuracy:.0%}"
-        work = (
-            f"{each.judged:,}",
-            f"{each.skipped:,}",
-            f"{each.hours:.1f}",
-            f"{each.pay:,.2f}",
-            f"{each.checked:,}",
-            accuracy,
-        )
+        work = (f"{each.judged:,}", f"{each.skipped:,}", f"{each.hours:.1f}", f"{each.pay:,.2f}", f"{each.checked:,}")
         by_level: dict[str, list[str]] = {}
         for name, level in each.levels.items():
             if name in in_use:
                 by_level.setdefault(level, []).append(name)
         levels = "; ".join(f"{level}: {', '.join(names)}" for level, names in by_level.items())
-        table.add_row(each.name or f"({each.worker})", *work, "suspended by an owner" if each.suspended else levels)
+        levels = "suspended by an owner" if each.suspended else levels
+        table.add_row(each.name or f"({each.worker})", *work, accuracy, levels)
     print_table(table)
 
 
@@ -564,10 +481,7 @@ def review(
                 answer = _undo(opened, who, undo)
             else:
                 answer = _decide(opened, who, photo, mention, decide)
-            if json:
-                print_json(answer)
-            else:
-                print(", ".join(f"{key} {value}" for key, value in answer.items()))
+            _print(json, answer, ", ".join(f"{key} {value}" for key, value in answer.items()))
         elif photo:
             _print_history(opened, photo, until, json)
         else:
@@ -726,18 +640,11 @@ def backup(project: Folder, out: Out, json: Json = False) -> None:
 
     with _open(project) as opened:
         events = backup_project(opened, out)
-    if json:
-        print_json({"out": str(out), "events": events})
-    else:
-        print(f"{out}: {plural(events, 'event')}")
+    _print(json, {"out": str(out), "events": events}, f"{out}: {plural(events, 'event')}")
 
 
 @app.command()
-def forget(
-    project: Folder,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name or id of the worker.")],
-    json: Json = False,
-) -> None:
+def forget(project: Folder, name: Name, json: Json = False) -> None:
     """Delete the personal data of a worker.
 
     Name, invitation, password and remarks are deleted; judgements stay under an opaque id.
@@ -746,17 +653,16 @@ def forget(
 
     with _open(project) as opened:
         worker = forget_worker(opened, name)
-    if json:
-        print_json({"worker": worker.id, "forgotten": True})
-    else:
-        print(f"{name}: forgotten; judgements stay under {worker.id}")
+    line = f"{name}: forgotten; judgements stay under {worker.id}"
+    _print(json, {"worker": worker.id, "forgotten": True}, line)
+    if not json:
         note("earlier backups still contain the name")
 
 
 @app.command()
 def suspend(
     project: Folder,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name or id of the worker.")],
+    name: Name,
     resume: Annotated[bool, typer.Option("--resume", help="End the suspension.")] = False,
     json: Json = False,
 ) -> None:
@@ -768,12 +674,9 @@ def suspend(
 
     with _open(project) as opened:
         worker = (resume_worker if resume else suspend_worker)(opened, name)
-    if json:
-        print_json({"worker": worker.id, "suspended": worker.suspended})
-    elif resume:
-        print(f"{name}: may work again")
-    else:
-        print(f"{name}: suspended; to end it: deixis annotate suspend {project} {quote(name)} --resume")
+    end = f"{name}: suspended; to end it: deixis annotate suspend {project} {quote(name)} --resume"
+    line = f"{name}: may work again" if resume else end
+    _print(json, {"worker": worker.id, "suspended": worker.suspended}, line)
 
 
 @app.command()
@@ -796,17 +699,16 @@ def token(
     with _open(project) as opened:
         if revoke:
             revoke_token(opened, revoke)
-            print_json({"revoked": revoke}) if json else print(f"{revoke}: revoked")
+            _print(json, {"revoked": revoke}, f"{revoke}: revoked")
         elif name:
             number, secret = create_token(opened, name, use, days=days)
-            print_json({"id": number, "token": secret}) if json else print(secret)
+            _print(json, {"id": number, "token": secret}, secret)
             note("this is shown once; anyone who has it acts as this worker")
         else:
             found = list_tokens(opened)
-            if json:
-                print_json([asdict(each) for each in found])
-            for each in [] if json else found:
-                print(f"{each.id}  {each.who}, {each.name}, until {_date(each.until)}")
+            lines = (f"{each.id}  {each.who}, {each.name}, until {_date(each.until)}" for each in found)
+            if json or found:
+                _print(json, [asdict(each) for each in found], *lines)
             if not found:
                 note(f"no tokens; make one with: deixis annotate token {project} NAME")
 
@@ -842,22 +744,23 @@ def webhook(
     with _open(project) as opened:
         if add:
             made = add_webhook(opened, add, [kind.strip() for kind in on.split(",")])
-            print_json(asdict(made)) if json else print(f"{made.id}: {made.url}\nsecret: {made.secret}")
+            _print(json, asdict(made), f"{made.id}: {made.url}", f"secret: {made.secret}")
             note("the secret is shown once; receivers check signatures with deixis.annotate.verify_webhook")
         elif remove:
             remove_webhook(opened, remove)
-            print_json({"removed": remove}) if json else print(f"{remove}: removed")
+            _print(json, {"removed": remove}, f"{remove}: removed")
         elif retry:
             count = retry_failed(opened, retry)
-            print_json({"again": count}) if json else print(f"{plural(count, 'message')} will be sent again")
+            _print(json, {"again": count}, f"{plural(count, 'message')} will be sent again")
         else:
             found = list_webhooks(opened)
-            if json:
-                print_json([asdict(each) for each in found])
-            for each in [] if json else found:
-                error = f"; {each.error}" if each.error else ""
-                kinds = ", ".join(each.kinds)
-                print(f"{each.id}  {each.url} ({kinds}): {each.waiting:,} waiting, {each.failed:,} given up{error}")
+            lines = (
+                f"{each.id}  {each.url} ({', '.join(each.kinds)}): {each.waiting:,} waiting, {each.failed:,} given up"
+                f"{'; ' + each.error if each.error else ''}"
+                for each in found
+            )
+            if json or found:
+                _print(json, [asdict(each) for each in found], *lines)
             if not found:
                 note(f"no webhooks; add one with: deixis annotate webhook {project} --add URL")
 
@@ -868,24 +771,21 @@ def propose(project: Folder, json: Json = False) -> None:
 
     The settings of the project choose the models. Photos with judgements are skipped.
     """
-    with _open(project) as opened:
-        counts = _make_proposals(opened)
+    from deixis.annotate.help.proposals import propose_by_settings
+
+    with _open(project) as opened, progress("photos") as on_progress:
+        counts = propose_by_settings(opened, on_progress)
+    _note_proposals(counts)
     if json:
         print_json(
             {"project": str(project), "photos": counts.photos, "begun": counts.begun, "known_questions": counts.known}
         )
 
 
-def _make_proposals(project: Project) -> ProposalCounts:
-    """Make and report the proposals that the project's settings request."""
-    from deixis.annotate.help.proposals import propose_by_settings
-
-    with progress("photos") as on_progress:
-        counts = propose_by_settings(project, on_progress)
+def _note_proposals(counts: ProposalCounts) -> None:
     note(f"proposals for {plural(counts.photos, 'photo')}, marks on {plural(counts.known, 'known question')}")
     if counts.begun:
         note(f"skipped: {plural(counts.begun, 'photo')} with judgements")
-    return counts
 
 
 @app.command()
@@ -937,14 +837,14 @@ def settle(project: Folder, live: Live = False, json: Json = False) -> None:
 
     with _open(project) as opened:
         done = find_workforce().settle(opened, live=live)
-    if json:
-        print_json(asdict(done))
-        return
-    print(f"{plural(len(done.approved), 'assignment')} approved")
-    for name in done.not_done:
-        print(f"{name}: not complete; approve or reject it yourself")
-    for name in done.unknown:
-        print(f"{name}: not done in this project by the worker who submitted it; approve or reject it yourself")
+    yourself = "approve or reject it yourself"
+    _print(
+        json,
+        asdict(done),
+        f"{plural(len(done.approved), 'assignment')} approved",
+        *(f"{name}: not complete; {yourself}" for name in done.not_done),
+        *(f"{name}: not done in this project by the worker who submitted it; {yourself}" for name in done.unknown),
+    )
 
 
 @app.command()
