@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from PIL import Image
 
 from deixis.data.samples import SAMPLES
@@ -34,28 +33,6 @@ def test_json_has_the_documented_keys(command: Command) -> None:
     assert all(0 <= phrase["score"] <= 1 for phrase in region["phrases"])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "name"),
-    [
-        (["nowhere.jpg"], "nowhere.jpg"),
-        ([DOGS, "--region", "1,2,3"], "1,2,3"),
-        ([DOGS, "--region", "300,10,20,40"], "300,10,20,40"),
-        ([DOGS, "--region", "5000,10,6000,40"], "5000,10,6000,40"),
-        ([DOGS, "--bank", "nowhere.txt"], "nowhere.txt"),
-        ([DOGS, "--bank", "empty.txt"], "empty.txt"),
-        ([DOGS, "--model", "nowhere"], "nowhere"),
-        ([DOGS, "--picture", "dogs.txt"], "dogs.txt"),
-        ([DOGS, "--top", "0"], "--top"),
-    ],
-)
-def test_errors_are_one_line_and_name_the_argument(
-    arguments: list[str], name: str, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("empty.txt").write_text("\n \n")
-    assert name in command.error("describe", *arguments)
-
-
 def test_long_phrases_say_more_about_a_region(command: Command) -> None:
     dog = ("describe", DOGS, "--region", "187,268,309,445", "--top", 3)
     (region,) = command.json(*dog, "--long")["regions"]
@@ -65,4 +42,3 @@ def test_long_phrases_say_more_about_a_region(command: Command) -> None:
     assert all(0 < phrase["score"] < 1 for phrase in region["phrases"])
     (short,) = command.json(*dog)["regions"]
     assert {phrase["text"] for phrase in short["phrases"]}.isdisjoint(phrase["text"] for phrase in region["phrases"])
-    assert "--long" in command.error(*dog, "--long", "--bank", "phrases.txt")

@@ -33,19 +33,6 @@ def test_json_has_the_documented_keys(command: Command) -> None:
     assert 0 < phrase["boxes"][0]["score"] <= 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "name"),
-    [
-        (["nowhere.jpg", "A cat."], "nowhere.jpg"),
-        ([CAT, "A cat.", "--model", "nowhere"], "nowhere"),
-        ([CAT, "A cat.", "--picture", "cat.txt"], "cat.txt"),
-        ([CAT, "  "], "the sentence is empty"),
-    ],
-)
-def test_errors_are_one_line_and_name_the_argument(arguments: list[str], name: str, command: Command) -> None:
-    assert name in command.error("ground", *arguments)
-
-
 def test_absent_phrases_are_marked(command: Command) -> None:
     out, _ = command("ground", SAMPLES / "images" / "dogs.jpg", "Two dogs and a snowboarder.")
     dogs, snowboarder = out.splitlines()[:2]

@@ -37,10 +37,6 @@ def test_a_group_alone_shows_its_commands(command: Command) -> None:
     assert command("data")[0] == command("data", "--help")[0]
 
 
-def test_help_of_an_unknown_verb_is_an_error(command: Command) -> None:
-    assert "nonsense" in command.error("help", "nonsense")
-
-
 def test_completion_knows_verbs_and_options(
     command: Command, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,21 +31,3 @@ def test_a_picture_and_a_page_are_written(data: Path, tmp_path: Path, command: C
     assert document["file"] == str(page)
     assert document["photos"] == len(list((SAMPLES / "images").iterdir()))
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--out", "map.txt"], "map.txt"),
-        (["--out", "nowhere/map.html"], "nowhere/map.html"),
-        (["--out", "map.html", "--split", "moon"], "moon"),
-        (["--out", "map.html", "--model", "grounder"], "grounder"),
-        ([], "--out"),
-    ],
-)
-def test_errors_are_one_line(
-    data: Path, arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert message in command.error("map", data, *arguments)
-    assert list(tmp_path.iterdir()) == []

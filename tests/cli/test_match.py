@@ -45,26 +45,3 @@ def test_sentences_of_a_data_set_and_their_number(photo: Path, tmp_path: Path, c
     out, _ = command("match", photo, "--sentences", tmp_path / "data", "--split", "dev", "--top", 3)
     assert len(out.splitlines()) == 3
     assert all("square" in line or "corner" in line for line in out.splitlines())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--sentences", "none.txt"), "none.txt"),
-        (("--sentences", "empty.txt"), "empty.txt"),
-        (("--sentences", "empty.txt", "--split", "dev"), "--split dev"),
-        (("--sentences", "one.txt", "--model", "grounder"), "similarity"),
-    ],
-)
-def test_mistakes_are_one_line(
-    arguments: tuple[str, ...],
-    words: str,
-    photo: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    command: Command,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("empty.txt").write_text("\n")
-    Path("one.txt").write_text("A dog.\n")
-    assert words in command.error("match", photo, *arguments)

@@ -121,7 +121,3 @@ def test_captions_in_a_table_are_no_formulas(command: Command) -> None:
 def test_errors_name_the_line_or_the_photo(command: Command, text: str, word: str) -> None:
     Path("pairs.txt").write_text(text)
     assert word in command.error("evaluate", "pairs", "pairs.txt", "--images", IMAGES)
-
-
-def test_the_file_of_scores_is_checked_before_anything_is_computed(command: Command) -> None:
-    assert "scores.txt" in command.error("evaluate", "pairs", "missing.csv", "--out", "scores.txt")

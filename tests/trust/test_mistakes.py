@@ -74,36 +74,6 @@ def test_work_that_skipped_everything_is_not_success(
         json.loads(written.out)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("index", ""),
-        ("index", "  "),
-        ("caption", ""),
-        ("caption", "photos", "--beam", "1000000"),
-        ("caption", "photos", "--top", "1000000"),
-        ("caption", "photos", "--sample", "--temperature", "inf"),
-        ("caption", "photos", "--sample", "--temperature", "nan"),
-        ("search", "dog", "--top", "99999999999"),
-        ("describe", "photos/0.jpg", "--top", "99999999999"),
-        ("data", "import", "--captions", "/dev/zero", "--out", "new"),
-        ("train", "two-branch", "--data", "data", "--set", "hidden=1000000000"),
-        ("train", "two-branch", "--data", "data", "--set", "hidden_size=1000000000"),
-        ("train", "two-branch", "--data", "data", "--set", "learning_rate=inf"),
-        ("train", "two-branch", "--data", "data", "--set", "epochs=0"),
-        ("data", "scenes", "--out", "scenes", "--photos", "99999999999"),
-    ],
-    ids=" ".join,
-)
-def test_impossible_arguments_are_one_line(
-    arguments: tuple[str, ...], broken: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert _run(list(arguments)) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("deixis")
-    assert "internal error" not in line
-
-
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 _ADVICE = re.compile(r"deixis ((?:[a-z][a-z-]* ?){1,2})([^;:,`]*)")
 _OF_OTHERS = {"--force-reinstall": "pip", "--no-deps": "pip", "--nproc-per-node": "torchrun"}

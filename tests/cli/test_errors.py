@@ -1,0 +1,83 @@
+"""Mistakes in arguments: one line that names the argument, and nothing on standard output."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from deixis.data.dataset import make_dataset
+from deixis.data.imports import import_dataset
+from deixis.data.records import Caption, Photo
+from deixis.data.samples import SAMPLES
+from tests.cli.conftest import Command
+
+# A command, and what its message names.
+MISTAKES = """
+describe nowhere.jpg | nowhere.jpg
+describe dogs.jpg --region 1,2,3 | 1,2,3
+describe dogs.jpg --region 300,10,20,40 | 300,10,20,40
+describe dogs.jpg --region 5000,10,6000,40 | 5000,10,6000,40
+describe dogs.jpg --bank nowhere.txt | nowhere.txt
+describe dogs.jpg --bank empty.txt | empty.txt
+describe dogs.jpg --long --bank one.txt | --long
+describe dogs.jpg --model nowhere | nowhere
+describe dogs.jpg --picture dogs.txt | dogs.txt
+describe dogs.jpg --top 0 | --top
+describe dogs.jpg --top 99999999999 | --top
+ground nowhere.jpg "A dog." | nowhere.jpg
+ground dogs.jpg "A dog." --model nowhere | nowhere
+ground dogs.jpg "A dog." --picture dogs.txt | dogs.txt
+ground dogs.jpg "  " | the sentence is empty
+match dogs.jpg --sentences none.txt | none.txt
+match dogs.jpg --sentences empty.txt | empty.txt
+match dogs.jpg --sentences empty.txt --split dev | --split dev
+match dogs.jpg --sentences one.txt --model grounder | similarity
+map samples.data --out map.txt | map.txt
+map samples.data --out nowhere/map.html | nowhere/map.html
+map samples.data --out map.html --split moon | moon
+map samples.data --out map.html --model grounder | grounder
+map samples.data | --out
+index "" | empty path
+index "  " | empty path
+caption "" | empty path
+caption dogs.jpg --beam 1000000 | beam
+caption dogs.jpg --top 1000000 | --top
+caption dogs.jpg --sample --temperature inf | temperature
+caption dogs.jpg --sample --temperature nan | temperature
+search dog --top 99999999999 | --top
+data import --captions /dev/zero --out new | /dev/zero
+data scenes --out scenes --photos 99999999999 | --photos
+train two-branch --data data --set hidden=1000000000 | hidden
+train two-branch --data data --set hidden_size=1000000000 | hidden_size
+train two-branch --data data --set learning_rate=inf | learning_rate
+train two-branch --data data --set epochs=0 | epochs
+evaluate pairs missing.csv --out scores.txt | scores.txt
+help nonsense | nonsense
+"""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("errors")
+    shutil.copy(SAMPLES / "images" / "dogs.jpg", folder)
+    (folder / "empty.txt").write_text("\n \n")
+    (folder / "one.txt").write_text("A dog.\n")
+    make_dataset(folder / "data", [Photo("1", (Caption.from_text("A dog."),), file="1.jpg", splits=("train",))])
+    import_dataset(folder / "samples.data", images=SAMPLES / "images", entities=SAMPLES / "entities", licence="mixed")
+    return folder
+
+
+@pytest.mark.parametrize("mistake", MISTAKES.strip().splitlines())
+def test_a_mistake_is_one_line_that_names_the_argument(
+    mistake: str, files: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files)
+    before = sorted(files.iterdir())
+    arguments, name = mistake.rsplit(" | ", 1)
+    message = command.error(*shlex.split(arguments))
+    assert name in message
+    assert "internal error" not in message
+    assert sorted(files.iterdir()) == before
