@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,15 +15,11 @@ from deixis.models.m_rnn.model import MRNN, VectorsAndCells
 from deixis.models.m_rnn.spec import MRNNSettings
 from deixis.models.provenance import EncoderInfo, Provenance
 from deixis.storage.artifacts import CARD
+from tests.scripts.conftest import Script
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "average_models.py"
 SETTINGS = MRNNSettings(
     first_embedding_dim=4, second_embedding_dim=4, hidden_size=4, multimodal_dim=4, min_count=1, reference_photos=2
 )
-
-
-def run(*options: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, SCRIPT, *options], capture_output=True, text=True, check=False)
 
 
 def write_model(folder: Path, seed: int, multimodal_dim: int = 4) -> None:
@@ -45,9 +39,8 @@ def models(tmp_path: Path) -> list[Path]:
     return folders
 
 
-def test_weights_are_the_mean_of_all_models(models: list[Path], tmp_path: Path) -> None:
-    done = run(tmp_path / "mean", *models)
-    assert done.returncode == 0, done.stderr
+def test_weights_are_the_mean_of_all_models(models: list[Path], tmp_path: Path, script: Script) -> None:
+    script("average_models.py", tmp_path / "mean", *models)
     made = load_captioner(tmp_path / "mean")
     states = [load_captioner(folder).model.network.state_dict() for folder in models]
     for name, tensor in made.model.network.state_dict().items():
@@ -57,9 +50,8 @@ def test_weights_are_the_mean_of_all_models(models: list[Path], tmp_path: Path) 
     assert not (tmp_path / "mean" / CARD).exists()
 
 
-def test_models_with_other_networks_are_refused(models: list[Path], tmp_path: Path) -> None:
+def test_models_with_other_networks_are_refused(models: list[Path], tmp_path: Path, script: Script) -> None:
     write_model(tmp_path / "wide", 0, multimodal_dim=8)
-    refused = run(tmp_path / "mean", models[0], tmp_path / "wide")
-    reason = f"{tmp_path / 'wide'}: has another network or vocabulary than {models[0]}"
-    assert refused.stderr == f"average_models: {reason}\n"
+    with pytest.raises(SystemExit, match=f"{tmp_path / 'wide'}: has another network or vocabulary than {models[0]}"):
+        script("average_models.py", tmp_path / "mean", models[0], tmp_path / "wide")
     assert not (tmp_path / "mean").exists()

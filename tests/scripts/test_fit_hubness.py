@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import cast
 
@@ -16,14 +14,9 @@ from deixis.data.records import Caption, Photo
 from deixis.data.samples import SAMPLES
 from deixis.models.grounding import EmbeddingPipeline
 from deixis.storage.artifacts import CARD, CONFIG, HUBNESS, WEIGHTS, fingerprint_artifact
+from tests.scripts.conftest import Script
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
 NAMES = ("bee", "cat", "coffee", "dogs")
-
-
-def run(*options: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, SCRIPTS / "fit_hubness.py", *options]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
@@ -43,14 +36,13 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "some.data"
 
 
-def test_banks_of_training_photos_are_written_into_the_model(data: Path, tmp_path: Path) -> None:
+def test_banks_of_training_photos_are_written_into_the_model(data: Path, tmp_path: Path, script: Script) -> None:
     model = cast(EmbeddingPipeline, deixis.load("two-branch"))
     model.hubness = None
     model.save_pretrained(folder := tmp_path / "model")
     before, files = fingerprint_artifact(folder), {CARD, WEIGHTS, "embed_text.onnx", "embed_visual.onnx"}
     contents = {name: (folder / name).read_bytes() for name in files}
-    done = run(data, data, "--model", folder, "--size", "20", "--seed", "3")
-    assert done.returncode == 0, done.stderr
+    script("fit_hubness.py", data, data, "--model", folder, "--size", 20, "--seed", 3)
     assert fingerprint_artifact(folder) == before
     assert {name: (folder / name).read_bytes() for name in files} == contents
     fitted = cast(EmbeddingPipeline, deixis.load(folder)).hubness
@@ -65,15 +57,14 @@ def test_banks_of_training_photos_are_written_into_the_model(data: Path, tmp_pat
     assert 0 < np.count_nonzero(nearest == len(captions) - 1) < 20  # a random caption of each photo
 
     stored = (folder / HUBNESS / WEIGHTS).read_bytes()
-    assert run(data, data, "--model", folder, "--size", "20", "--seed", "3").returncode == 0
+    script("fit_hubness.py", data, data, "--model", folder, "--size", 20, "--seed", 3)
     assert (folder / HUBNESS / WEIGHTS).read_bytes() == stored
-    assert run(data, "--model", folder, "--size", "10", "--seed", "4").returncode == 0
+    script("fit_hubness.py", data, "--model", folder, "--size", 10, "--seed", 4)
     assert (folder / HUBNESS / WEIGHTS).read_bytes() != stored
     assert (folder / CONFIG).is_file()
 
 
-def test_too_few_photos_are_refused(data: Path, tmp_path: Path) -> None:
+def test_too_few_photos_are_refused(data: Path, tmp_path: Path, script: Script) -> None:
     deixis.load("two-branch").save_pretrained(tmp_path / "model")
-    done = run(data, "--model", tmp_path / "model", "--size", "13")
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == f"{data}: 12 photos with captions, fewer than 13"
+    with pytest.raises(SystemExit, match=f"{data}: 12 photos with captions, fewer than 13"):
+        script("fit_hubness.py", data, "--model", tmp_path / "model", "--size", 13)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import cast
 
+import fit_presence
 import numpy as np
 import pytest
 
@@ -16,8 +15,8 @@ from deixis.data.records import Caption, Photo
 from deixis.data.samples import SAMPLES
 from deixis.models.grounder.pipeline import GrounderPipeline
 from deixis.models.grounding import load_embedding_model
+from tests.scripts.conftest import Script
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
 CAPTIONS = {
     "cat": ["A cat with green eyes."],
     "dogs": ["Two dogs look out of a window."],
@@ -34,12 +33,7 @@ def photos() -> list[Photo]:
     ]
 
 
-def test_photos_are_asked_for_what_they_show_and_for_what_they_do_not(
-    photos: list[Photo], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(SCRIPTS)
-    import fit_presence
-
+def test_photos_are_asked_for_what_they_show_and_for_what_they_do_not(photos: list[Photo]) -> None:
     asked = list(fit_presence.ask(photos, load_embedding_model("two-branch")))
 
     def texts(photo: str, kind: str) -> set[str]:
@@ -63,17 +57,15 @@ def test_photos_are_asked_for_what_they_show_and_for_what_they_do_not(
     assert animals[1] == pytest.approx(animals[2]) == pytest.approx(animals[0] / 2)
 
 
-def test_the_fit_is_written_into_the_model_and_the_scores_printed(photos: list[Photo], tmp_path: Path) -> None:
+def test_the_fit_is_written_into_the_model_and_the_scores_printed(
+    photos: list[Photo], tmp_path: Path, script: Script
+) -> None:
     make_dataset(tmp_path / "some.data", photos, images=SAMPLES / "images")
     grounder = cast(GrounderPipeline, deixis.load("grounder"))
     fast = [each for each in grounder.model.presence_calibrations if each.encoder != grounder.encoder.fingerprint]
     grounder.save_pretrained(tmp_path / "model")
-    options: list[str | Path] = [tmp_path / "some.data", "--model", tmp_path / "model"]
-    done = subprocess.run(
-        [sys.executable, SCRIPTS / "fit_presence.py", *options], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "calibration error" in done.stdout
+    out = script("fit_presence.py", tmp_path / "some.data", "--model", tmp_path / "model")
+    assert "calibration error" in out
     fitted = cast(GrounderPipeline, deixis.load(tmp_path / "model"))
     *others, own = fitted.model.presence_calibrations
     assert others == fast

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.records import Box, Caption, Chain, Mention, Photo
-
-SCRIPT = Path(__file__).parents[2] / "scripts" / "mirror_data.py"
+from tests.scripts.conftest import Script
 
 
 def make_data(folder: Path) -> Path:
@@ -33,12 +31,9 @@ def make_data(folder: Path) -> Path:
     return folder / "some.data"
 
 
-def test_training_photos_get_a_mirrored_copy_with_captions_and_boxes(tmp_path: Path) -> None:
+def test_training_photos_get_a_mirrored_copy_with_captions_and_boxes(tmp_path: Path, script: Script) -> None:
     data = make_data(tmp_path)
-    done = subprocess.run(
-        [sys.executable, SCRIPT, data, tmp_path / "both.data"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    script("mirror_data.py", data, tmp_path / "both.data")
     dataset = Dataset(tmp_path / "both.data")
     assert list(dataset.split("dev").ids) == ["b"]
     [own, mirrored] = dataset.split("train")
@@ -53,13 +48,7 @@ def test_training_photos_get_a_mirrored_copy_with_captions_and_boxes(tmp_path: P
     assert grey[5:15, 2:12].mean() < 50
 
 
-def test_a_data_set_without_photos_is_one_line(tmp_path: Path) -> None:
+def test_a_data_set_without_photos_is_one_line(tmp_path: Path, script: Script) -> None:
     make_dataset(tmp_path / "text.data", [Photo("a", (Caption.from_text("A dog."),), splits=("train",))])
-    refused = subprocess.run(
-        [sys.executable, SCRIPT, tmp_path / "text.data", tmp_path / "out.data"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert refused.returncode
-    assert refused.stderr == f"mirror_data: {tmp_path / 'text.data'}: has no photos\n"
+    with pytest.raises(SystemExit, match=f"mirror_data: {tmp_path / 'text.data'}: has no photos"):
+        script("mirror_data.py", tmp_path / "text.data", tmp_path / "out.data")
