@@ -28,12 +28,27 @@ def taking_part(calls: Calls) -> set[str]:
     return called_by_own - {"deixis.arrays"}
 
 
+def executed(calls: Calls) -> set[str]:
+    """Return all modules that were called, except lazy imports."""
+    return {called for _, called in calls} - {"deixis.exports"}
+
+
 def test_a_search_passes_the_modules_of_the_page_and_no_others(sample_index: Path) -> None:
-    calls, loaded = trace_command("search", "two dogs", "--index", sample_index, open_function="open_index")
+    calls, loaded = trace_command("search", "two dogs", "--index", sample_index, open_functions=["open_index"])
     walk = listed("Search")
     assert taking_part(calls) == set(walk)
     assert len(walk) <= 21
+    assert len(executed(calls)) <= 40
     assert not [name for name in loaded if name.startswith("deixis.evaluation.captions")]
+
+
+def test_few_modules_take_part_in_indexing_and_in_grounding(tmp_path: Path) -> None:
+    photo = SAMPLES / "images" / "astronaut.jpg"
+    calls, _ = trace_command("index", photo, "--into", tmp_path / "index", open_functions=["encoder_to_fill"])
+    assert len(executed(calls)) <= 45
+    opening = ["load", "open", "_open", "proposer", "image_encoder", "_calibrated_presence"]
+    calls, _ = trace_command("ground", photo, "an astronaut", open_functions=opening)
+    assert len(executed(calls)) <= 42
 
 
 @pytest.fixture(scope="module")

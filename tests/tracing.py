@@ -10,7 +10,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -21,8 +21,8 @@ Calls = set[tuple[str, str]]
 
 
 @contextmanager
-def tracing(open_function: str = "") -> Iterator[Calls]:
-    """Trace this thread and those that start meanwhile; calls inside the named function do not count."""
+def tracing(*open_functions: str) -> Iterator[Calls]:
+    """Trace this thread and those that start meanwhile; calls inside the named functions do not count."""
     calls: Calls = set()
     depth = 0
 
@@ -30,7 +30,7 @@ def tracing(open_function: str = "") -> Iterator[Calls]:
         nonlocal depth
         if event not in ("call", "return") or not _is_ours(frame):
             return
-        if frame.f_code.co_name == open_function:
+        if frame.f_code.co_name in open_functions:
             depth += 1 if event == "call" else -1
         if event == "return" or depth:
             return
@@ -65,9 +65,11 @@ def _caller(frame: FrameType) -> FrameType | None:
     return caller or frame
 
 
-def trace_command(*arguments: object, open_function: str = "", cwd: Path | None = None) -> tuple[Calls, list[str]]:
+def trace_command(
+    *arguments: object, open_functions: Sequence[str] = (), cwd: Path | None = None
+) -> tuple[Calls, list[str]]:
     """Run a command in a process of its own; return its calls and the modules of deixis that were loaded."""
-    command = [sys.executable, __file__, open_function, *map(str, arguments)]
+    command = [sys.executable, __file__, ",".join(open_functions), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=True)
     found = json.loads(done.stdout.splitlines()[-1])
     return {(caller, called) for caller, called in found["calls"]}, found["loaded"]
@@ -76,7 +78,7 @@ def trace_command(*arguments: object, open_function: str = "", cwd: Path | None 
 def _main() -> None:
     from deixis.cli import main
 
-    with tracing(sys.argv[1]) as calls:
+    with tracing(*sys.argv[1].split(",")) as calls:
         code = main._run(sys.argv[2:])
     loaded = [name for name in sys.modules if name.startswith("deixis.")]
     print("\n" + json.dumps({"calls": sorted(calls), "loaded": loaded}))
