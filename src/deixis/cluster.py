@@ -397,23 +397,9 @@ class ClusterEncoder:
     """A `PhotoEncoder` that lets workers encode photos."""
 
     def __init__(self, workers: ClusterWorkers, encoder: SearchEncoder) -> None:
-        self._workers, self._encoder = workers, encoder
-
-    @property
-    def fingerprint(self) -> str:
-        return self._encoder.fingerprint
-
-    @property
-    def model_name(self) -> str:
-        return self._encoder.model_name
-
-    @property
-    def dimension(self) -> int:
-        return self._encoder.dimension
-
-    @property
-    def region_dimension(self) -> int:
-        return self._encoder.region_dimension
+        self._workers = workers
+        self.fingerprint, self.model_name = encoder.fingerprint, encoder.model_name
+        self.dimension, self.region_dimension = encoder.dimension, encoder.region_dimension
 
     def encode_photos(self, paths: Iterable[Path]) -> Iterator[EncodedResult]:
         yield from _check_all_shared(self._workers.map(EncodingJob(self.model_name, self.fingerprint), paths))

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 from starlette.testclient import TestClient
-from tests.annotate.web.test_work_routes import judged
+from tests.annotate.web.test_work import judged
 
 from deixis.search.collection import open_index
 from deixis.web.app import make_app

@@ -62,7 +62,7 @@ def test_errors_are_not_cached() -> None:
 def test_a_second_sentence_uses_the_cached_features(monkeypatch: pytest.MonkeyPatch) -> None:
     service = InferenceService()
     first = service.ground(PhotoInput(DOGS, "id"), "Two dogs.")
-    monkeypatch.setattr(type(service._grounder), "propose", lambda *_: pytest.fail("encoded again"))
+    monkeypatch.setattr(type(service._grounder()), "propose", lambda *_: pytest.fail("encoded again"))
     second = service.ground(PhotoInput(DOGS, "id"), "Two brown dogs at a window.")
     assert [phrase.text for phrase in second.phrases] == ["Two brown dogs", "a window"]
     assert first.photo == "id"

@@ -13,17 +13,14 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response
 
 from deixis import __version__
-from deixis.data.decoder import DecoderPool
 from deixis.runtime.devices import return_large_blocks
 from deixis.search.collection import PhotoCollection
-from deixis.web.executor import BoundedExecutor
-from deixis.web.inference import InferenceService, ResultCache
+from deixis.web.inference import InferenceService
 from deixis.web.pages import add_error_handlers, add_page
-from deixis.web.routes import PhotoNotFoundError, RouteContext, api_routes
+from deixis.web.routes import PhotoNotFoundError, RouteContext, router
 from deixis.web.security import AccessPolicy, SecurityMiddleware, ServerLimits, error_response, is_loopback
 from deixis.web.server import ServerAddress, listen, open_in_browser, run_server
 
-_MODEL_PATHS = ("/api/ground", "/api/caption", "/api/describe", "/api/search/like", "/api/preview")
 _SWITCH_INTERVAL_S = 0.0002
 """How long a computing thread may block the event loop: refusals should not wait for searches."""
 
@@ -37,34 +34,14 @@ def make_app(
 ) -> FastAPI:
     """Return the web app and the HTTP API for an index of photos; by default, only this machine has access."""
     limits = limits or ServerLimits()
-    search_executor = BoundedExecutor("search", limits.search_threads, limits.search_queue, limits.search_wait_s)
-    model_executor = BoundedExecutor("models", limits.model_threads, limits.model_queue, limits.model_wait_s)
-    picture_executor = BoundedExecutor("pictures", limits.picture_threads, limits.search_queue, limits.picture_wait_s)
-    upload_executor = BoundedExecutor("uploads", limits.upload_threads, limits.upload_queue, limits.upload_wait_s)
-    decoders = DecoderPool(limits.upload_threads)
     inference = inference or InferenceService(limits.cached_photos, photos.encoder.region_model)
-    searches = ResultCache[bytes](limits.cached_searches)
     policy = policy or AccessPolicy(upload_bytes=limits.upload_bytes)
-    is_local = is_loopback(policy.host)
-    context = RouteContext(
-        photos,
-        inference,
-        search_executor,
-        picture_executor,
-        upload_executor,
-        model_executor,
-        decoders,
-        limits,
-        searches,
-        is_local,
-    )
+    context = RouteContext(photos, inference, limits, is_loopback(policy.host))
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        for executor in (search_executor, picture_executor, upload_executor, model_executor):
-            executor.close()
-        decoders.close()
+        context.close()
 
     app = FastAPI(
         title="deixis",
@@ -75,7 +52,8 @@ def make_app(
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.include_router(api_routes(context), prefix="/api")
+    app.state.context = context
+    app.include_router(router, prefix="/api")
     add_page(app, "index.html")
     add_error_handlers(app)
 
@@ -83,12 +61,7 @@ def make_app(
     async def photo_not_found(_: Request, error: PhotoNotFoundError) -> Response:
         return error_response(404, "photo not found")
 
-    waiting = dict.fromkeys(_MODEL_PATHS, (model_executor, upload_executor)) | {"/api/search": (search_executor,)}
-    app.add_middleware(
-        SecurityMiddleware,
-        policy=policy,
-        is_busy=lambda path: any(executor.is_busy for executor in waiting.get(path, ())),
-    )
+    app.add_middleware(SecurityMiddleware, policy=policy, is_busy=context.is_busy)
     return app
 
 

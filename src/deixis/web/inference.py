@@ -8,8 +8,7 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from deixis.errors import DeixisError
 from deixis.models.arguments import PhotoLike, open_image
@@ -80,17 +79,18 @@ class InferenceService:
         self._proposals: ResultCache[PhotoProposals] = ResultCache(cached_photos)
         self._captions: ResultCache[Captions] = ResultCache(_CACHED_RESULTS)
         self._descriptions: ResultCache[Description] = ResultCache(_CACHED_RESULTS)
+        self._models: dict[str, Any] = {}
         self._loading = threading.Lock()
         self._is_closed = False
 
     def ground(self, photo: PhotoInput, sentence: str) -> Grounding:
         """Return boxes for each noun phrase of a sentence."""
-        grounding = self._load_grounder().ground_regions(self.propose(photo), sentence)
+        grounding = self._grounder().ground_regions(self.propose(photo), sentence)
         return Grounding.model_validate({"photo": photo.id, **grounding.as_json()})
 
     def propose(self, photo: PhotoInput) -> PhotoProposals:
         """Return the features and the region proposals of a photo, for the grounder."""
-        return self._proposals.get(photo.id, lambda: self._load_grounder().propose(photo.photo))
+        return self._proposals.get(photo.id, lambda: self._grounder().propose(photo.photo))
 
     def caption(self, photo: PhotoInput) -> Captions:
         """Return captions of a photo."""
@@ -104,11 +104,11 @@ class InferenceService:
     def warm_up(self) -> None:
         """Load the models ahead of the first request."""
         steps: list[Callable[[], object]] = [
-            self._load_grounder,
-            lambda: self._load_grounder().image_encoder,
-            lambda: self._load_captioner().ranker(),
-            self._load_describer,
-            lambda: self._load_describer().bank_vectors,
+            self._grounder,
+            lambda: self._grounder().image_encoder,
+            lambda: self._captioner().ranker(),
+            self._describer,
+            lambda: self._describer().bank_vectors,
         ]
         for step in steps:
             with suppress(DeixisError):  # reported to the first request
@@ -120,44 +120,39 @@ class InferenceService:
         self._is_closed = True
 
     def _compute_captions(self, photo: PhotoInput) -> Captions:
-        result = self._load_captioner().caption(photo.photo)
+        result = self._captioner().caption(photo.photo)
         return Captions.model_validate({"photo": photo.id, **result.as_json()})
 
     def _compute_description(self, photo: PhotoInput, region: Box | None, top: int) -> Description:
-        describer = self._load_describer()
+        describer = self._describer()
         image = open_image(photo.photo)
         regions = [each.as_json() for each in describer.describe(image, region, top=top)]
         return Description.model_validate({"photo": photo.id, "size": image.size, "regions": regions})
 
-    def _load_grounder(self) -> RegionPipeline:
-        with self._loading:  # so that concurrent requests load it once
-            return self._grounder
-
-    def _load_describer(self) -> Describer:
-        with self._loading:
-            return self._describer
-
-    def _load_captioner(self) -> CaptionPipeline:
-        with self._loading:
-            return self._captioner
-
-    @cached_property
     def _grounder(self) -> RegionPipeline:
         from deixis.models.grounding import load_grounding_model
 
-        return self._given_grounder or load_grounding_model()
+        return self._load("grounder", lambda: self._given_grounder or load_grounding_model())
 
-    @cached_property
     def _describer(self) -> Describer:
         from deixis.models.pipeline import load
 
-        return load("describer").describer
+        return self._load("describer", lambda: load("describer").describer)
 
-    @cached_property
     def _captioner(self) -> CaptionPipeline:
         from deixis.models.m_rnn.captioning import load_captioner
 
-        captioner = load_captioner()
-        if self._given_grounder is not None:
-            captioner.photo_model = self._given_grounder.photo_model
-        return captioner
+        def load() -> CaptionPipeline:
+            captioner = load_captioner()
+            if self._given_grounder is not None:
+                captioner.photo_model = self._given_grounder.photo_model
+            return captioner
+
+        return self._load("captioner", load)
+
+    def _load(self, name: str, load: Callable[[], T]) -> T:
+        with self._loading:  # so that concurrent requests load a model once
+            if name not in self._models:
+                self._models[name] = load()
+            model: T = self._models[name]
+            return model

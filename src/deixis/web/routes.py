@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import quote
 
 import fastapi
-from fastapi import APIRouter, Body, File, Query, Request, Response
+from fastapi import APIRouter, Body, Depends, File, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from PIL.Image import Image
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -64,6 +64,7 @@ _SHOWN = {
 }
 """The files that browsers show, by suffix; others are saved."""
 
+_MODEL_PATHS = frozenset(f"/api/{name}" for name in ("ground", "caption", "describe", "search/like", "preview"))
 _CACHE_A_DAY = "private, max-age=86400"
 _JPEG: dict[str, Any] = {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
 
@@ -131,20 +132,39 @@ class PhotoNotFoundError(DeixisError):
     """No photo has the requested id."""
 
 
-@dataclass(frozen=True)
 class RouteContext:
-    """Shared state of the routes."""
+    """Shared state of the routes, with threads for each kind of request."""
 
-    photos: PhotoCollection
-    inference: InferenceService
-    search_executor: BoundedExecutor  # for requests that take milliseconds
-    picture_executor: BoundedExecutor  # for photo files: a disk that does not answer must not stop searches
-    upload_executor: BoundedExecutor  # for decoding uploads, which may take as long as their decoder allows
-    model_executor: BoundedExecutor  # for requests that take seconds, so that no search waits for a caption
-    decoders: DecoderPool
-    limits: ServerLimits
-    searches: ResultCache[bytes]  # responses to searches, as JSON
-    is_local: bool = True  # whether only this machine has access
+    def __init__(
+        self, photos: PhotoCollection, inference: InferenceService, limits: ServerLimits, is_local: bool = True
+    ) -> None:
+        self.photos, self.inference, self.limits = photos, inference, limits
+        self.is_local = is_local  # whether only this machine has access
+        # Searches take milliseconds. A disk that does not answer must not stop them, nor may uploads or captions.
+        self.search_executor = BoundedExecutor(
+            "search", limits.search_threads, limits.search_queue, limits.search_wait_s
+        )
+        self.picture_executor = BoundedExecutor(
+            "pictures", limits.picture_threads, limits.search_queue, limits.picture_wait_s
+        )
+        self.upload_executor = BoundedExecutor(
+            "uploads", limits.upload_threads, limits.upload_queue, limits.upload_wait_s
+        )
+        self.model_executor = BoundedExecutor("models", limits.model_threads, limits.model_queue, limits.model_wait_s)
+        self.decoders = DecoderPool(limits.upload_threads)
+        self.searches = ResultCache[bytes](limits.cached_searches)  # responses as JSON
+
+    def close(self) -> None:
+        """Stop the threads and the processes that decode."""
+        for executor in (self.search_executor, self.picture_executor, self.upload_executor, self.model_executor):
+            executor.close()
+        self.decoders.close()
+
+    def is_busy(self, path: str) -> bool:
+        """Return whether a request would be refused, before it is read."""
+        if path == "/api/search":
+            return self.search_executor.is_busy
+        return path in _MODEL_PATHS and (self.model_executor.is_busy or self.upload_executor.is_busy)
 
     def photo(self, photo_id: str) -> PhotoRecord:
         """Return the photo with an id."""
@@ -179,267 +199,17 @@ class RouteContext:
         record = self.photo(photo_id)
         return PhotoInput(lambda: open_inside(record.path, record.root), record.photo_id)
 
+    def cached(self, key: tuple[object, ...], compute: Callable[[], BaseModel]) -> bytes:
+        """Return a response as JSON, computed once for each state of the index."""
+        version = self.photos.version
+        return self.searches.get(
+            None if version is None else (version, *key), lambda: compute().model_dump_json().encode()
+        )
+
     def explain(self, photo_id: str, query: str) -> Sequence[HitPhrase]:
         """Locate the phrases of a query in a photo of the index; none if its file cannot be read."""
         photo = self.indexed_photo(photo_id)
         return self.photos.explain(photo_id, query, lambda: self.inference.propose(photo))
-
-
-def api_routes(context: RouteContext) -> APIRouter:
-    """Return all routes of the API."""
-    routes = APIRouter(responses=_errors(400, 401, 403, 413, 421, 422, 429, 500, 503))
-    _add_searches(routes, context)
-    _add_photos(routes, context)
-    _add_models(routes, context)
-
-    @routes.get("/status", summary="State and limits of the server")
-    async def status() -> Status:
-        upload = UploadLimits(bytes=context.limits.upload_bytes, pixels=context.limits.upload_pixels)
-        count = await context.search_executor.run(len, context.photos)
-        return Status(version=__version__, photos=count, upload=upload, is_local=context.is_local)
-
-    return routes
-
-
-def _add_searches(routes: APIRouter, context: RouteContext) -> None:
-    @routes.get(
-        "/search",
-        summary="Photos for a sentence, or similar to a photo",
-        responses=_errors(404),
-        response_model=SearchResponse,
-    )
-    async def search(
-        q: Annotated[SentenceText | None, Query(description="In English.")] = None,
-        like: Annotated[PhotoId | None, Query(description="The id of a photo, alone or with a sentence.")] = None,
-        weight: Annotated[float, Query(ge=0, le=1, description="How much the photo counts beside the sentence.")] = 0.5,
-        top: Top = 60,
-        everything: Everything = False,
-        explain: Annotated[
-            bool, Query(description=f"Locate the phrases of the sentence in the first {MAX_EXPLAINED} results.")
-        ] = False,
-        after: Date = None,
-        before: Date = None,
-        folder: Folder = None,
-    ) -> Response:
-        if q is None and like is None:
-            raise DeixisError("give q, a sentence, or like, the id of a photo, or both")
-        filters: dict[str, Any] = {"after": after or None, "before": before or None, "folder": folder or None}
-
-        def compute() -> bytes:
-            photo = None if like is None else context.photo(like)
-            if q is None and photo is not None:
-                results = context.photos.like(photo, top, everything=everything, **filters)
-            else:
-                results = context.photos.search(
-                    q or "", top, everything=everything, like=photo, like_weight=weight, **filters
-                )
-            response = search_response(q, results)
-            if explain and q is not None:
-                for hit in response.hits[:MAX_EXPLAINED]:
-                    hit.phrases = found_phrases(context.explain(hit.id, q))
-            return response.model_dump_json().encode()
-
-        def respond() -> bytes:
-            version = context.photos.version
-            key = None if version is None else (version, q, like, weight, top, everything, explain, *filters.values())
-            return context.searches.get(key, compute)
-
-        executor = context.model_executor if explain else context.search_executor
-        return Response(await executor.run(respond), media_type=_JSON)
-
-    @routes.post("/search/like", summary="Photos similar to an uploaded one")
-    async def search_like(
-        photo: Annotated[fastapi.UploadFile, File(description="A photo.")],
-        top: Top = 60,
-        everything: Everything = False,
-    ) -> SearchResponse:
-        uploaded = await context.open_upload(photo)
-
-        def respond() -> SearchResponse:
-            return search_response(None, context.photos.like(uploaded, top, everything=everything))
-
-        return await context.model_executor.run(respond)
-
-
-def _add_photos(routes: APIRouter, context: RouteContext) -> None:
-    @routes.post(
-        "/preview",
-        summary="A JPEG of an uploaded photo, for browsers that cannot show its format",
-        responses={200: _JPEG},
-        response_class=Response,
-    )
-    async def preview(photo: Annotated[fastapi.UploadFile, File(description="A photo.")]) -> Response:
-        uploaded = await context.open_upload(photo)
-        encoded = await context.picture_executor.run(make_thumbnail, uploaded, MAX_SIDE)
-        width, height = map(str, uploaded.size)
-        return Response(encoded, media_type="image/jpeg", headers={"x-width": width, "x-height": height})
-
-    @routes.get("/photos", summary="The photos of the index, the last added first")
-    async def photos(
-        offset: Annotated[int, Query(ge=0, le=2**31)] = 0, limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100
-    ) -> PhotoPage:
-        def page() -> PhotoPage:
-            entries = [photo_entry(photo) for photo in context.photos.newest(limit, offset)]
-            return PhotoPage(total=len(context.photos), photos=entries)
-
-        return await context.search_executor.run(page)
-
-    @routes.get("/overview", summary="The folders and months of the index")
-    async def overview() -> Overview:
-        def count() -> Overview:
-            folders, months = context.photos.folders_and_months()
-            counted = [[Counted(name=name, photos=number) for name, number in of.items()] for of in (folders, months)]
-            return Overview(folders=counted[0], months=counted[1])
-
-        return await context.search_executor.run(count)
-
-    @routes.post("/paths", summary="The paths of photos; only for users of this machine", responses=_errors(403, 404))
-    async def paths(photos: Annotated[list[PhotoId], Body(min_length=1, max_length=MAX_PAGE)]) -> Response:
-        if not context.is_local:
-            return error_response(403, "paths are given only on the machine that has the photos")
-
-        def find() -> Paths:
-            names = [str(context.photo(photo_id).path) for photo_id in photos]
-            return Paths(paths=[name.encode("utf-8", "replace").decode() for name in names])
-
-        found = await context.search_executor.run(find)
-        return Response(found.model_dump_json(), media_type=_JSON)
-
-    @routes.get(
-        "/photos/{photo_id}/original",
-        summary="The file of a photo, unchanged",
-        responses=_errors(404)
-        | {200: {"content": {kind: {} for kind in (*_SHOWN.values(), "application/octet-stream")}}},
-        response_class=Response,
-    )
-    async def original(
-        photo_id: Id, download: Annotated[bool, Query(description="Save it instead of showing it.")] = False
-    ) -> Response:
-        def read() -> tuple[str, bytes]:
-            record = context.photo(photo_id)
-            if is_remote(record.path):
-                raise PhotoError(record.path, "its file is not on this machine")
-            root = record.root or Path(os.path.realpath(record.path.parent))
-            try:
-                with open_regular(record.path, root) as file:
-                    return record.path.name, file.read()
-            except OSError as error:
-                raise PhotoError(record.path, error.strerror or "cannot be read") from None
-
-        name, content = await context.picture_executor.run(read)
-        kind = _SHOWN.get(Path(name).suffix.lower())
-        way = "attachment" if kind is None or download else "inline"
-        headers = {"content-disposition": f"{way}; filename*=UTF-8''{quote(name, errors='replace')}"}
-        return Response(content, media_type=kind or "application/octet-stream", headers=headers)
-
-    @routes.get("/photos/{photo_id}", summary="A photo of the index with its regions", responses=_errors(404))
-    async def photo(photo_id: Id) -> PhotoDetails:
-        def details() -> PhotoDetails:
-            return photo_details(context.photo(photo_id), context.photos.regions(photo_id))
-
-        return await context.search_executor.run(details)
-
-    @routes.get(
-        "/photos/{photo_id}/phrases",
-        summary="The phrases of a query, located in a photo",
-        responses=_errors(404),
-        response_model=Phrases,
-    )
-    async def phrases(photo_id: Id, q: Annotated[SentenceText, Query(description="As for a search.")]) -> Response:
-        def locate() -> bytes:
-            return Phrases(phrases=found_phrases(context.explain(photo_id, q))).model_dump_json().encode()
-
-        def respond() -> bytes:
-            version = context.photos.version
-            return context.searches.get(None if version is None else (version, "phrases", photo_id, q), locate)
-
-        return Response(await context.model_executor.run(respond), media_type=_JSON)
-
-    @routes.get(
-        "/photos/{photo_id}/thumbnail",
-        summary="A small JPEG of a photo",
-        responses=_errors(404) | {200: _JPEG},
-        response_class=Response,
-    )
-    async def thumbnail(photo_id: Id) -> Response:
-        def small() -> bytes:
-            record = context.photo(photo_id)
-            return context.photos.thumbnail(photo_id) or encode_jpeg(record.path, THUMBNAIL_SIDE, record.root)
-
-        return _jpeg(await context.picture_executor.run(small))
-
-    @routes.get(
-        "/photos/{photo_id}/image",
-        summary="A large JPEG of a photo",
-        responses=_errors(404) | {200: _JPEG},
-        response_class=Response,
-    )
-    async def image(photo_id: Id, side: Annotated[int, Query(ge=64, le=MAX_SIDE)] = MAX_SIDE) -> Response:
-        def large() -> bytes:
-            record = context.photo(photo_id)
-            return encode_jpeg(record.path, side, record.root)
-
-        return _jpeg(await context.picture_executor.run(large))
-
-
-def _add_models(routes: APIRouter, context: RouteContext) -> None:
-    async def respond(request: Request, kind: type[RequestT], compute: Callable[[PhotoInput, RequestT], T]) -> T:
-        parsed, upload = await read_request(request, kind)
-        uploaded = None if upload is None else await context.open_upload(upload)
-        return await context.model_executor.run(lambda: compute(context.photo_input(parsed, uploaded), parsed))
-
-    @routes.post(
-        "/ground",
-        summary="Boxes for the noun phrases of a sentence",
-        openapi_extra=body_schema(GroundRequest),
-        responses=_errors(404),
-    )
-    async def ground(request: Request) -> Grounding:
-        return await respond(
-            request, GroundRequest, lambda photo, parsed: context.inference.ground(photo, parsed.sentence)
-        )
-
-    @routes.post(
-        "/caption",
-        summary="Captions of a photo",
-        openapi_extra=body_schema(CaptionRequest),
-        responses=_errors(404),
-    )
-    async def caption(request: Request) -> Captions:
-        return await respond(request, CaptionRequest, lambda photo, _: context.inference.caption(photo))
-
-    @routes.post(
-        "/describe",
-        summary="Phrases for the regions of a photo",
-        openapi_extra=body_schema(DescribeRequest),
-        responses=_errors(404),
-    )
-    async def describe(request: Request) -> Description:
-        return await respond(
-            request,
-            DescribeRequest,
-            lambda photo, parsed: context.inference.describe(photo, parsed.region, parsed.top),
-        )
-
-
-def _jpeg(encoded: bytes) -> Response:
-    return Response(encoded, media_type="image/jpeg", headers={"cache-control": _CACHE_A_DAY})
-
-
-def _errors(*codes: int) -> dict[int | str, dict[str, Any]]:
-    return {code: {"model": Error} for code in codes}
-
-
-async def read_request(request: Request, kind: type[RequestT]) -> tuple[RequestT, UploadFile | None]:
-    """Read a JSON or form request, and the photo uploaded with it."""
-    values, upload = await _read_values(request)
-    try:
-        parsed = kind.model_validate(values)
-    except ValidationError as error:
-        raise RequestValidationError(error.errors()) from None
-    if (parsed.photo is None) == (upload is None):
-        raise _invalid(PHOTO_FIELD, "give the id of a photo, or upload one")
-    return parsed, upload
 
 
 def body_schema(kind: type[PhotoRequest]) -> dict[str, Any]:
@@ -452,6 +222,276 @@ def body_schema(kind: type[PhotoRequest]) -> dict[str, Any]:
     form_schema = {"type": "object", "properties": fields, "required": json_schema["required"]}
     content = {_JSON: {"schema": json_schema}, _FORM: {"schema": form_schema}}
     return {"requestBody": {"required": True, "content": content}}
+
+
+def _find_context(request: Request) -> RouteContext:
+    context: RouteContext = request.app.state.context
+    return context
+
+
+Context = Annotated[RouteContext, Depends(_find_context)]
+
+
+async def _open_upload(context: Context, photo: Annotated[fastapi.UploadFile, File(description="A photo.")]) -> Image:
+    return await context.open_upload(photo)
+
+
+Uploaded = Annotated[Image, Depends(_open_upload)]
+"""A photo uploaded as a form, decoded."""
+
+
+def _in_threads(
+    name: Literal["search_executor", "picture_executor", "model_executor"],
+) -> Callable[[Callable[..., T]], Callable[..., Awaitable[T]]]:
+    """Run a route in the threads of an executor of its context."""
+
+    def decorate(route: Callable[..., T]) -> Callable[..., Awaitable[T]]:
+        @wraps(route)
+        async def run(context: RouteContext, **arguments: Any) -> T:
+            executor: BoundedExecutor = getattr(context, name)
+            return await executor.run(route, context, **arguments)
+
+        return run
+
+    return decorate
+
+
+def _errors(*codes: int) -> dict[int | str, dict[str, Any]]:
+    return {code: {"model": Error} for code in codes}
+
+
+_PICTURE: dict[str, Any] = {"responses": _errors(404) | {200: _JPEG}, "response_class": Response}
+
+router = APIRouter(responses=_errors(400, 401, 403, 413, 421, 422, 429, 500, 503))
+
+
+@router.get(
+    "/search",
+    summary="Photos for a sentence, or similar to a photo",
+    responses=_errors(404),
+    response_model=SearchResponse,
+)
+async def search(
+    context: Context,
+    q: Annotated[SentenceText | None, Query(description="In English.")] = None,
+    like: Annotated[PhotoId | None, Query(description="The id of a photo, alone or with a sentence.")] = None,
+    weight: Annotated[float, Query(ge=0, le=1, description="How much the photo counts beside the sentence.")] = 0.5,
+    top: Top = 60,
+    everything: Everything = False,
+    explain: Annotated[
+        bool, Query(description=f"Locate the phrases of the sentence in the first {MAX_EXPLAINED} results.")
+    ] = False,
+    after: Date = None,
+    before: Date = None,
+    folder: Folder = None,
+) -> Response:
+    if q is None and like is None:
+        raise DeixisError("give q, a sentence, or like, the id of a photo, or both")
+    filters: dict[str, Any] = {"after": after or None, "before": before or None, "folder": folder or None}
+
+    def compute() -> BaseModel:
+        photo = None if like is None else context.photo(like)
+        if q is None and photo is not None:
+            results = context.photos.like(photo, top, everything=everything, **filters)
+        else:
+            results = context.photos.search(
+                q or "", top, everything=everything, like=photo, like_weight=weight, **filters
+            )
+        response = search_response(q, results)
+        if explain and q is not None:
+            for hit in response.hits[:MAX_EXPLAINED]:
+                hit.phrases = found_phrases(context.explain(hit.id, q))
+        return response
+
+    executor = context.model_executor if explain else context.search_executor
+    key = q, like, weight, top, everything, explain, *filters.values()
+    return Response(await executor.run(context.cached, key, compute), media_type=_JSON)
+
+
+@router.post("/search/like", summary="Photos similar to an uploaded one")
+@_in_threads("model_executor")
+def search_like(context: Context, photo: Uploaded, top: Top = 60, everything: Everything = False) -> SearchResponse:
+    return search_response(None, context.photos.like(photo, top, everything=everything))
+
+
+@router.post(
+    "/preview",
+    summary="A JPEG of an uploaded photo, for browsers that cannot show its format",
+    responses={200: _JPEG},
+    response_class=Response,
+)
+@_in_threads("picture_executor")
+def preview(context: Context, photo: Uploaded) -> Response:
+    width, height = map(str, photo.size)
+    headers = {"x-width": width, "x-height": height}
+    return Response(make_thumbnail(photo, MAX_SIDE), media_type="image/jpeg", headers=headers)
+
+
+@router.get("/photos", summary="The photos of the index, the last added first")
+@_in_threads("search_executor")
+def photos(
+    context: Context,
+    offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
+) -> PhotoPage:
+    entries = [photo_entry(photo) for photo in context.photos.newest(limit, offset)]
+    return PhotoPage(total=len(context.photos), photos=entries)
+
+
+@router.get("/overview", summary="The folders and months of the index")
+@_in_threads("search_executor")
+def overview(context: Context) -> Overview:
+    folders, months = context.photos.folders_and_months()
+    counted = [[Counted(name=name, photos=number) for name, number in of.items()] for of in (folders, months)]
+    return Overview(folders=counted[0], months=counted[1])
+
+
+@router.post(
+    "/paths",
+    summary="The paths of photos; only for users of this machine",
+    responses=_errors(403, 404),
+    response_model=None,
+)
+@_in_threads("search_executor")
+def paths(context: Context, photos: Annotated[list[PhotoId], Body(min_length=1, max_length=MAX_PAGE)]) -> Response:
+    if not context.is_local:
+        return error_response(403, "paths are given only on the machine that has the photos")
+    names = [str(context.photo(photo_id).path) for photo_id in photos]
+    found = Paths(paths=[name.encode("utf-8", "replace").decode() for name in names])
+    return Response(found.model_dump_json(), media_type=_JSON)
+
+
+@router.get(
+    "/photos/{photo_id}/original",
+    summary="The file of a photo, unchanged",
+    responses=_errors(404) | {200: {"content": {kind: {} for kind in (*_SHOWN.values(), "application/octet-stream")}}},
+    response_class=Response,
+)
+@_in_threads("picture_executor")
+def original(
+    context: Context,
+    photo_id: Id,
+    download: Annotated[bool, Query(description="Save it instead of showing it.")] = False,
+) -> Response:
+    record = context.photo(photo_id)
+    if is_remote(record.path):
+        raise PhotoError(record.path, "its file is not on this machine")
+    root = record.root or Path(os.path.realpath(record.path.parent))
+    try:
+        with open_regular(record.path, root) as file:
+            content = file.read()
+    except OSError as error:
+        raise PhotoError(record.path, error.strerror or "cannot be read") from None
+    kind = _SHOWN.get(Path(record.path.name).suffix.lower())
+    way = "attachment" if kind is None or download else "inline"
+    headers = {"content-disposition": f"{way}; filename*=UTF-8''{quote(record.path.name, errors='replace')}"}
+    return Response(content, media_type=kind or "application/octet-stream", headers=headers)
+
+
+@router.get("/photos/{photo_id}", summary="A photo of the index with its regions", responses=_errors(404))
+@_in_threads("search_executor")
+def photo(context: Context, photo_id: Id) -> PhotoDetails:
+    return photo_details(context.photo(photo_id), context.photos.regions(photo_id))
+
+
+@router.get(
+    "/photos/{photo_id}/phrases",
+    summary="The phrases of a query, located in a photo",
+    responses=_errors(404),
+    response_model=Phrases,
+)
+@_in_threads("model_executor")
+def phrases(
+    context: Context, photo_id: Id, q: Annotated[SentenceText, Query(description="As for a search.")]
+) -> Response:
+    def locate() -> BaseModel:
+        return Phrases(phrases=found_phrases(context.explain(photo_id, q)))
+
+    return Response(context.cached(("phrases", photo_id, q), locate), media_type=_JSON)
+
+
+@router.get(
+    "/photos/{photo_id}/thumbnail",
+    summary="A small JPEG of a photo",
+    **_PICTURE,
+)
+@_in_threads("picture_executor")
+def thumbnail(context: Context, photo_id: Id) -> Response:
+    record = context.photo(photo_id)
+    return _jpeg(context.photos.thumbnail(photo_id) or encode_jpeg(record.path, THUMBNAIL_SIDE, record.root))
+
+
+@router.get(
+    "/photos/{photo_id}/image",
+    summary="A large JPEG of a photo",
+    **_PICTURE,
+)
+@_in_threads("picture_executor")
+def image(context: Context, photo_id: Id, side: Annotated[int, Query(ge=64, le=MAX_SIDE)] = MAX_SIDE) -> Response:
+    record = context.photo(photo_id)
+    return _jpeg(encode_jpeg(record.path, side, record.root))
+
+
+@router.post(
+    "/ground",
+    summary="Boxes for the noun phrases of a sentence",
+    openapi_extra=body_schema(GroundRequest),
+    responses=_errors(404),
+)
+async def ground(request: Request, context: Context) -> Grounding:
+    ask = context.inference.ground
+    return await _respond(request, context, GroundRequest, lambda photo, parsed: ask(photo, parsed.sentence))
+
+
+@router.post(
+    "/caption", summary="Captions of a photo", openapi_extra=body_schema(CaptionRequest), responses=_errors(404)
+)
+async def caption(request: Request, context: Context) -> Captions:
+    return await _respond(request, context, CaptionRequest, lambda photo, _: context.inference.caption(photo))
+
+
+@router.post(
+    "/describe",
+    summary="Phrases for the regions of a photo",
+    openapi_extra=body_schema(DescribeRequest),
+    responses=_errors(404),
+)
+async def describe(request: Request, context: Context) -> Description:
+    ask = context.inference.describe
+    return await _respond(
+        request, context, DescribeRequest, lambda photo, parsed: ask(photo, parsed.region, parsed.top)
+    )
+
+
+@router.get("/status", summary="State and limits of the server")
+@_in_threads("search_executor")
+def status(context: Context) -> Status:
+    upload = UploadLimits(bytes=context.limits.upload_bytes, pixels=context.limits.upload_pixels)
+    return Status(version=__version__, photos=len(context.photos), upload=upload, is_local=context.is_local)
+
+
+async def _respond(
+    request: Request, context: RouteContext, kind: type[RequestT], compute: Callable[[PhotoInput, RequestT], T]
+) -> T:
+    parsed, upload = await read_request(request, kind)
+    uploaded = None if upload is None else await context.open_upload(upload)
+    return await context.model_executor.run(lambda: compute(context.photo_input(parsed, uploaded), parsed))
+
+
+def _jpeg(encoded: bytes) -> Response:
+    return Response(encoded, media_type="image/jpeg", headers={"cache-control": _CACHE_A_DAY})
+
+
+async def read_request(request: Request, kind: type[RequestT]) -> tuple[RequestT, UploadFile | None]:
+    """Read a JSON or form request, and the photo uploaded with it."""
+    values, upload = await _read_values(request)
+    try:
+        parsed = kind.model_validate(values)
+    except ValidationError as error:
+        raise RequestValidationError(error.errors()) from None
+    if (parsed.photo is None) == (upload is None):
+        raise _invalid(PHOTO_FIELD, "give the id of a photo, or upload one")
+    return parsed, upload
 
 
 async def _read_values(request: Request) -> tuple[Any, UploadFile | None]:
