@@ -9,11 +9,11 @@ from typing import Any
 import psycopg
 import pytest
 from starlette.testclient import TestClient
-from tests.annotate.web.test_work import judged
 
 from deixis.search.collection import open_index
 from deixis.web.app import make_app
-from tests.annotate.conftest import MakeBench, bench, made_projects, new_project  # noqa: F401 - fixtures  # noqa: F401 - a fixture
+from tests.annotate.conftest import MakeBench, bench, made_projects, new_project  # noqa: F401 - fixtures
+from tests.annotate.web.test_work import judged
 from tests.faults.conftest import assert_one_line
 from tests.web.fakes import FakeInference
 
