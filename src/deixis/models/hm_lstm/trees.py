@@ -8,33 +8,27 @@ the next depth: each level is computed from the previous one, whatever the shape
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from deixis.data.pairs import Integers, RaggedArray
 from deixis.errors import DeixisError
 from deixis.language import parser
 from deixis.language.sentence import Sentence, parse_sentences
 from deixis.language.trees import Tree
-from deixis.storage.artifacts import damaged, fingerprint_artifact
-from deixis.storage.atomic import explain_os_errors, new_file
-from deixis.storage.checksums import crc32_of
+from deixis.storage.artifacts import Artifact, Storable, fingerprint_artifact
+from deixis.storage.atomic import explain_os_errors, make_parents
 from deixis.storage.progress import OnProgress, no_progress
 
-_FORMAT = "deixis-forest-2"
-_COLUMNS = ("starts", "parent", "word", "noun_phrase", "depth", "span")
-SENTENCES_PER_FILE = 5000
-"""Sentences in one cache file, about two seconds of parsing: the most that an interruption can lose."""
+SENTENCES_PER_ARTIFACT = 5000
+"""Sentences in one part of the cache, about two seconds of parsing: the most that an interruption can lose."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +86,11 @@ class TreeBatch(Generic[A]):
 
 
 @dataclass(frozen=True)
-class Forest:
+class Forest(Storable):
     """Trees of many sentences as columns with one row per node: parents before children, from left to right."""
+
+    KIND: ClassVar = "forest"
+    COLUMNS: ClassVar = ("starts", "parent", "word", "noun_phrase", "depth", "span")
 
     words: tuple[str, ...]  # distinct words of all leaves, as written
     starts: Integers  # first row of each tree, and the number of rows
@@ -220,41 +217,16 @@ class Forest:
             self.span[rows] + leaves_before[first[tree]][:, None],
         )
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write a file for `load`."""
-        arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in _COLUMNS}
+    def to_artifact(self) -> Artifact:
+        arrays = {name: getattr(self, name) for name in self.COLUMNS}
         arrays |= {name: arrays[name].astype(np.int32) for name in ("parent", "word", "depth", "span")}
-        header = {"format": _FORMAT, "words": json.dumps(self.words, ensure_ascii=False)}
-        header["checksum"] = _checksum(arrays, header["words"])
-        with new_file(path) as unfinished:
-            save_file(arrays, unfinished, metadata=header)
+        return Artifact(self.KIND, {"words": self.words}, arrays)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Forest:
-        path = Path(path)
-        if not path.is_file():
-            raise DeixisError(f"{path}: no such file")
-        with damaged(path):
-            try:
-                with safe_open(path, framework="numpy") as file:
-                    header: dict[str, Any] = file.metadata() or {}
-                    if header.get("format") != _FORMAT:
-                        raise DeixisError(f"{path}: not a file of trees written by deixis; delete it to parse again")
-                    columns = {name: file.get_tensor(name) for name in _COLUMNS}
-            except SafetensorError as error:
-                raise ValueError(str(error)) from error
-            if header.get("checksum") != _checksum(columns, header["words"]):
-                raise ValueError("its checksum does not match")
-            integers = {name: column.astype(np.int64) for name, column in columns.items() if name != "noun_phrase"}
-            return cls(tuple(json.loads(header["words"])), **integers, noun_phrase=columns["noun_phrase"].astype(bool))
-
-
-def _checksum(columns: Mapping[str, NDArray[Any]], words: str) -> str:
-    parts: list[Any] = [words.encode()]
-    for name in _COLUMNS:
-        column = np.ascontiguousarray(columns[name])
-        parts += [f"{name} {column.dtype.str} {column.shape}".encode(), column.data]
-    return f"{crc32_of(*parts):08x}"
+    def from_artifact(cls, artifact: Artifact) -> Self:
+        columns: dict[str, Any] = {name: artifact.arrays[name].astype(np.int64) for name in cls.COLUMNS}
+        columns["noun_phrase"] = columns["noun_phrase"].astype(bool)
+        return cls(tuple(artifact.settings["words"]), **columns)
 
 
 def _tree_rows(tree: Tree, word_index: dict[str, int]) -> list[tuple[int, int, bool, int, int, int]]:
@@ -275,20 +247,19 @@ def parse_forest(
 ) -> Forest:
     """Parse sentences, with a cache in `folder`. Sentences that have a tree keep it.
 
-    Each cache file holds some thousand sentences and is named after a hash of these and of the parser, so an
-    interrupted run continues and a change of either is noticed. A damaged file is written again.
+    Each part of the cache holds some thousand sentences and is named after a hash of these and of the parser, so an
+    interrupted run continues and a change of either is noticed. A damaged part is written again.
     """
     forests = []
-    for begin in range(0, len(sentences), SENTENCES_PER_FILE):
-        chunk = sentences[begin : begin + SENTENCES_PER_FILE]
-        path = Path(folder) / f"trees-{_hash(chunk)}.safetensors"
+    for begin in range(0, len(sentences), SENTENCES_PER_ARTIFACT):
+        chunk = sentences[begin : begin + SENTENCES_PER_ARTIFACT]
+        path = Path(folder) / f"trees-{_hash(chunk)}"
         try:
             forests.append(Forest.load(path))
         except DeixisError:  # missing or damaged
             parse_sentences(chunk)
             forests.append(Forest.from_trees(sentence.tree for sentence in chunk))
-            with explain_os_errors(path):
-                path.parent.mkdir(parents=True, exist_ok=True)
+            with explain_os_errors(path), make_parents(path):
                 forests[-1].save(path)
             on_progress("parsing sentences", begin + len(chunk), len(sentences))
     return Forest.concatenate(forests)
