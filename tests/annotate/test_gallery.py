@@ -33,7 +33,7 @@ from deixis.annotate.state import derive_state
 from deixis.annotate.store import checks
 from deixis.annotate.transactions import RefusedError
 from deixis.annotate.workflow import Answer, Status, Task
-from tests.annotate.conftest import MakeProject
+from tests.annotate.conftest import MakeProject, on_both_databases
 from tests.annotate.fakes import BOX, answer, link_and_verify, people, photo, snapshot
 
 
@@ -43,6 +43,7 @@ def names(project: object, **wanted: object) -> list[str]:
     return [each.photo for each in found]
 
 
+@on_both_databases
 def test_photos_are_filtered_by_stage_person_disagreement_and_correction(new_project: MakeProject) -> None:
     project, _ = new_project(photos=3, first_items=0)
     ann, bob, cy = people(project, "ann", "bob", "cy")
@@ -163,6 +164,7 @@ def test_boxes_are_drawn_moved_and_deleted_and_the_photo_stays_finished(new_proj
     assert chain.workflow.is_scene
 
 
+@on_both_databases
 def test_undo_and_redo_restore_every_state_on_the_way(new_project: MakeProject) -> None:
     project, _, lead, drawn = finished(new_project)
     states = [boxes(project)]

@@ -18,7 +18,7 @@ from deixis.annotate.guidelines import (
 )
 from deixis.annotate.transactions import RefusedError
 from deixis.annotate.workflow import Task, allowed_answers
-from tests.annotate.conftest import MakeProject
+from tests.annotate.conftest import MakeProject, on_both_databases
 from tests.annotate.fakes import ask, people, record, snapshot
 
 
@@ -38,6 +38,7 @@ def test_guidelines_are_stored_unchanged(new_project: MakeProject) -> None:
     assert read_guidelines(project) == {**DEFAULTS, Task.LINK: replace(mine, version=2)}
 
 
+@on_both_databases
 def test_judgements_record_the_version_that_the_worker_saw(new_project: MakeProject) -> None:
     project, _ = new_project(4)
     [ann] = people(project, "Ann")

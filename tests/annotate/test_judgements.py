@@ -23,7 +23,7 @@ from deixis.annotate.state import derive_state
 from deixis.annotate.store import checks
 from deixis.annotate.transactions import RefusedError
 from deixis.annotate.workflow import XYXY, Answer, Task
-from tests.annotate.conftest import MakeProject
+from tests.annotate.conftest import MakeProject, on_both_databases
 from tests.annotate.fakes import (
     BOX,
     answer,
@@ -44,6 +44,7 @@ def events_of(project: Project) -> list[str]:
     return [event.kind for event in snapshot(project).events]
 
 
+@on_both_databases
 def test_a_repeated_answer_is_recorded_once_and_the_first_one_counts(new_project: MakeProject) -> None:
     project, _ = new_project(1)
     [ann] = people(project, "Ann")
@@ -56,6 +57,7 @@ def test_a_repeated_answer_is_recorded_once_and_the_first_one_counts(new_project
     assert ask(project, ann).task is Task.VERIFY
 
 
+@on_both_databases
 def test_forged_tokens_and_tokens_of_other_workers_are_refused_alike(new_project: MakeProject) -> None:
     project, _ = new_project(1)
     ann, bob = people(project, "Ann", "Bob")
@@ -106,6 +108,7 @@ def test_boxes_outside_the_photo_are_refused(new_project: MakeProject) -> None:
     assert len(events_of(project)) == 4
 
 
+@on_both_databases
 def test_workers_undo_their_own_judgements_and_reviewers_any_event(new_project: MakeProject) -> None:
     project, _ = new_project(1)
     ann, bob = people(project, "Ann", "Bob")
@@ -200,6 +203,7 @@ def test_two_processes_see_each_others_events(new_project: MakeProject) -> None:
     other.close()
 
 
+@on_both_databases
 def test_hostile_captions_and_remarks_are_stored_unchanged(new_project: MakeProject) -> None:
     project, _ = new_project(0)
     texts = (
@@ -216,6 +220,7 @@ def test_hostile_captions_and_remarks_are_stored_unchanged(new_project: MakeProj
     assert len(remark) < 2100
 
 
+@on_both_databases
 def test_an_adjusted_box_is_judged_by_somebody_else_and_both_drawers_are_checked(new_project: MakeProject) -> None:
     project, _ = new_project(first_items=0)
     ann, bob, cy = people(project, "ann", "bob", "cy")

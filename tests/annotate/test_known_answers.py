@@ -17,7 +17,7 @@ from deixis.annotate.settings import Settings
 from deixis.annotate.store import known_questions
 from deixis.annotate.transactions import RefusedError
 from deixis.annotate.workflow import Answer, Task, allowed_answers
-from tests.annotate.conftest import MakeProject
+from tests.annotate.conftest import MakeProject, on_both_databases
 from tests.annotate.fakes import ask, gold, people, record, undo
 
 
@@ -82,6 +82,7 @@ def test_an_explanation_names_the_other_phrases() -> None:
         assert f"“{photo.sentences[int(caption)].text[start:end]}”, in caption {int(caption) + 1}," in known.why
 
 
+@on_both_databases
 def test_a_test_answer_is_explained_and_cannot_be_taken_back(new_project: MakeProject) -> None:
     project, _ = new_project(2, test_questions=2, first_items=3, test_accuracy=0.5)
     add_known_photos(project, GOLD.values())

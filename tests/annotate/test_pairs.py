@@ -28,7 +28,7 @@ from deixis.annotate.review import decide, review_queue
 from deixis.annotate.workflow import Answer, Task
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
-from tests.annotate.conftest import MakeProject
+from tests.annotate.conftest import MakeProject, on_both_databases
 from tests.annotate.fakes import gold, next_question, people, record
 
 HEADER = {"format": "deixis-correspondences", "version": 1, "hash": ""}
@@ -114,6 +114,7 @@ def test_known_pairs_are_right_and_wrong() -> None:
     assert all(truth.answer(known.question.as_json()) is known.answer for known in made)
 
 
+@on_both_databases
 def test_people_judge_pairs_and_the_accuracy_has_an_interval(new_project: MakeProject, tmp_path: Path) -> None:
     photos = [replace(gold(), id=f"g{number}") for number in range(12)]
     right, wrong = [10, 10, 30, 70], [70, 0, 99, 20]

@@ -32,10 +32,11 @@ from deixis.annotate.people import (
 from deixis.annotate.review import review_queue
 from deixis.annotate.store import api_tokens
 from deixis.errors import DeixisError
-from tests.annotate.conftest import MakeProject
+from tests.annotate.conftest import MakeProject, on_both_databases
 from tests.annotate.fakes import ask, people, record
 
 
+@on_both_databases
 def test_an_invitation_is_found_by_its_token_which_is_not_stored(new_project: MakeProject) -> None:
     project, _ = new_project(1)
     worker, token = invite(project, "Ann", role=Role.REVIEWER)
@@ -57,6 +58,7 @@ def test_names_are_printable_and_unique(new_project: MakeProject) -> None:
         invite(project, "Ann")
 
 
+@on_both_databases
 def test_forgetting_a_worker_keeps_only_judgements_under_an_id(new_project: MakeProject) -> None:
     project, _ = new_project(1)
     worker, token = invite(project, "Ann Example", vouched=True)
@@ -76,6 +78,7 @@ def test_forgetting_a_worker_keeps_only_judgements_under_an_id(new_project: Make
     invite(project, "Ann Example")
 
 
+@on_both_databases
 def test_a_session_is_valid_until_it_ends(new_project: MakeProject) -> None:
     project, clock = new_project()
     ann, _ = invite(project, "Ann", role=Role.REVIEWER)
@@ -90,6 +93,7 @@ def test_a_session_is_valid_until_it_ends(new_project: MakeProject) -> None:
     assert find_session(project, token) is None
 
 
+@on_both_databases
 def test_an_invitation_accepted_twice_at_once_admits_one(new_project: MakeProject) -> None:
     project, _ = new_project()
     _, token = invite(project, "Ann")
@@ -151,6 +155,7 @@ def test_only_a_hash_of_a_token_is_stored(new_project: MakeProject) -> None:
         assert secret not in str(connection.execute(api_tokens.select()).all())
 
 
+@on_both_databases
 def test_a_token_is_revoked_by_its_worker_only(new_project: MakeProject) -> None:
     project, _ = new_project()
     ann, bob = people(project, "Ann", "Bob")

@@ -13,7 +13,7 @@ from deixis.annotate.people import forget_worker, invite
 from deixis.annotate.progress import WorkerProgress, format_pay, read_progress, summarize_worker
 from deixis.annotate.store import known_questions, leases
 from deixis.annotate.workflow import Answer, Task
-from tests.annotate.conftest import MakeProject
+from tests.annotate.conftest import MakeProject, on_both_databases
 from tests.annotate.fakes import answer, ask, gold, link_and_verify, people, record, undo
 
 
@@ -24,6 +24,7 @@ def test_progress_of_a_new_project(new_project: MakeProject) -> None:
     assert {task.task: task.open for task in found.tasks}[Task.LINK] == 3
 
 
+@on_both_databases
 def test_work_time_cost_and_remaining_hours_add_up(new_project: MakeProject) -> None:
     project, clock = new_project(3, pay_per_hour=36.0, longest_item_s=100.0)
     workers = people(project, "Ann", "Bob", "Cy")
@@ -53,6 +54,7 @@ def test_agreement_is_measured_on_questions_that_several_workers_answered(new_pr
     assert (requirement.agreement, requirement.rare_votes) == (None, 2)  # too few differing votes for alpha
 
 
+@on_both_databases
 def test_alpha_is_over_the_votes_of_all_tasks_without_those_undone(new_project: MakeProject) -> None:
     project, _ = new_project(12)
     ann, bob, cy = people(project, "Ann", "Bob", "Cy")
@@ -86,6 +88,7 @@ def test_a_forgotten_worker_is_still_paid(new_project: MakeProject) -> None:
     assert (mine.name, mine.hours) == (None, pytest.approx(0.01))
 
 
+@on_both_databases
 def test_a_summary_counts_the_workers_own_judgements(new_project: MakeProject) -> None:
     project, _ = new_project(photos=2, pay_per_hour=36.0)
     ann, bob = people(project, "ann", "bob")

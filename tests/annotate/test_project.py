@@ -23,10 +23,11 @@ from deixis.annotate.settings import Settings, write_settings
 from deixis.annotate.transactions import SnapshotCache
 from deixis.annotate.workflow import Answer, Task
 from deixis.errors import DeixisError
-from tests.annotate.conftest import MakeProject
+from tests.annotate.conftest import MakeProject, on_both_databases
 from tests.annotate.fakes import answer, ask, dogs, link_and_verify, next_question, people, record
 
 
+@on_both_databases
 def test_photos_are_added_once(new_project: MakeProject) -> None:
     project, _ = new_project(2)
     assert add_photos(project, dogs(3)) == (1, 2)
@@ -51,6 +52,7 @@ def test_a_folder_that_is_no_project_is_an_error(tmp_path: Path) -> None:
             open_project(tmp_path)
 
 
+@on_both_databases
 def test_work_can_continue_in_a_backup_which_replaces_nothing(new_project: MakeProject, tmp_path: Path) -> None:
     project, clock = new_project(2)
     ann, bob = people(project, "Ann", "Bob")

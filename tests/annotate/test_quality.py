@@ -18,7 +18,7 @@ from deixis.annotate.quality import Check, Level, Purpose, StageSizes, compute_l
 from deixis.annotate.review import decide_chain
 from deixis.annotate.settings import Settings
 from deixis.annotate.workflow import Answer, Task, allowed_answers
-from tests.annotate.conftest import MakeProject
+from tests.annotate.conftest import MakeProject, on_both_databases
 from tests.annotate.fakes import BOX, Clock, ask, gold, next_question, people, record, snapshot, undo
 
 GOLD = {name: gold(name) for name in ("g1", "g2", "g3", "g4")}
@@ -122,6 +122,7 @@ def test_questions_held_by_a_suspended_worker_cannot_be_answered(tested: MakePro
     assert ask(project, bob, tasks=[Task.LINK]).photo == held.photo
 
 
+@on_both_databases
 def test_a_worker_with_bad_boxes_is_suspended_from_drawing_only(new_project: MakeProject) -> None:
     project, _ = new_project(6, first_items=4, first_boxes_good=0.75, bad_boxes_to_review=9)
     ann, eve = people(project, "Ann", "Eve")
@@ -158,6 +159,7 @@ def test_undoing_a_hidden_answer_looks_like_any_undo_and_voids_the_check(tested:
     assert ask(project, ann, tasks=[Task.LINK]).content != question.content
 
 
+@on_both_databases
 def test_reviewed_questions_are_hidden_checks_for_workers_new_to_the_photo(new_project: MakeProject) -> None:
     project, _ = new_project(3, hidden_share=1.0, test_questions=0, first_items=0)
     ann, bob = people(project, "Ann", "Bob")
@@ -171,6 +173,7 @@ def test_reviewed_questions_are_hidden_checks_for_workers_new_to_the_photo(new_p
     assert set(for_ann.content) == set(for_bob.content)
 
 
+@on_both_databases
 def test_too_many_wrong_hidden_answers_in_all_tasks_suspend_from_all(new_project: MakeProject) -> None:
     project, _ = new_project(2, test_questions=0, first_items=0, rolling_items=8)
     [eve] = people(project, "Eve")

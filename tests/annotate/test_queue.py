@@ -18,7 +18,7 @@ from deixis.annotate.project import Project, add_photos
 from deixis.annotate.queue import LeasedQuestion, Stay
 from deixis.annotate.store import barred, checks, questions
 from deixis.annotate.workflow import XYXY, Answer, Task, allowed_answers
-from tests.annotate.conftest import MakeProject
+from tests.annotate.conftest import MakeProject, on_both_databases
 from tests.annotate.fakes import (
     answer,
     answer_box,
@@ -37,6 +37,7 @@ from tests.annotate.fakes import (
 )
 
 
+@on_both_databases
 def test_a_page_that_is_loaded_again_gets_the_same_question_and_nobody_else_does(new_project: MakeProject) -> None:
     project, _ = new_project(1)
     ann, bob = people(project, "Ann", "Bob")
@@ -54,6 +55,7 @@ def test_a_worker_may_hold_a_few_questions_in_advance_and_no_more(new_project: M
     assert next_question(project, ann, exclude=[each.token for each in held]) is None
 
 
+@on_both_databases
 def test_an_expired_question_goes_to_another_worker(new_project: MakeProject) -> None:
     project, clock = new_project(1, lease_s=100.0)
     ann, bob = people(project, "Ann", "Bob")
@@ -97,6 +99,7 @@ def test_a_person_alone_can_finish_a_project_that_allows_it(new_project: MakePro
     assert next_question(project, ann) is None
 
 
+@on_both_databases
 def test_a_skipped_question_goes_to_other_workers_only(new_project: MakeProject) -> None:
     project, _ = new_project(1)
     ann, bob = people(project, "Ann", "Bob")
@@ -116,6 +119,7 @@ def test_workers_without_history_get_questions_only_if_the_owner_vouches(new_pro
     assert next_question(project, known) is not None
 
 
+@on_both_databases
 def test_concurrent_workers_lose_no_answer_and_answer_nothing_twice(new_project: MakeProject) -> None:
     project, _ = new_project(12)
     workers = people(project, *(f"w{number}" for number in range(8)))
@@ -190,6 +194,7 @@ def asked_by_state(project: Project, photo: str) -> dict[tuple[str, str], set[st
     return {(question.task.value, question.subject): set(question.barred) for question in state.questions}
 
 
+@on_both_databases
 def test_the_queue_always_matches_the_states(new_project: MakeProject) -> None:
     project, clock = new_project(photos=3, lease_s=50.0)
     rng = random.Random(4)
@@ -212,6 +217,7 @@ def test_the_queue_always_matches_the_states(new_project: MakeProject) -> None:
         assert waiting(project, question.photo) == asked_by_state(project, question.photo)
 
 
+@on_both_databases
 def test_an_undone_known_question_is_leased_and_checked_again(new_project: MakeProject) -> None:
     project, _ = new_project(photos=1, test_questions=0, first_items=2, first_accuracy=0.0)
     add_known_photos(project, [gold()])
@@ -239,6 +245,7 @@ def test_a_question_leased_to_another_worker_is_not_leased_again(new_project: Ma
     assert undo_and_lease(project, ann, event) is None
 
 
+@on_both_databases
 def test_links_that_would_leave_nobody_to_verify_the_chain_come_last(new_project: MakeProject) -> None:
     project, _ = new_project(0, verify_own=False)
     captions = ("A dog runs.", "The dog jumps.", "One dog barks.")
@@ -276,6 +283,7 @@ def work(project: Project, worker: str, count: int, stay: Stay | None) -> list[t
     return seen
 
 
+@on_both_databases
 def test_a_worker_stays_with_a_photo_until_nothing_is_left_of_it(new_project: MakeProject) -> None:
     project, _ = new_project(3, independent=False, judgements_to_end=1)
     ann, bob = people(project, "Ann", "Bob")

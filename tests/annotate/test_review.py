@@ -29,7 +29,7 @@ from deixis.annotate.review import (
 from deixis.annotate.transactions import RefusedError
 from deixis.annotate.workflow import Answer, Task
 from deixis.errors import DeixisError
-from tests.annotate.conftest import MakeProject
+from tests.annotate.conftest import MakeProject, on_both_databases
 from tests.annotate.fakes import (
     answer,
     ask,
@@ -45,6 +45,7 @@ from tests.annotate.fakes import (
 )
 
 
+@on_both_databases
 def test_an_undecided_chain_waits_for_the_decision_of_a_reviewer(new_project: MakeProject) -> None:
     project, _ = new_project(1, votes_to_review=3)
     workers = people(project, "Ann", "Bob", "Cy")
@@ -70,6 +71,7 @@ def test_an_undecided_chain_waits_for_the_decision_of_a_reviewer(new_project: Ma
     assert snapshot(project, "dog0").state.finished
 
 
+@on_both_databases
 def test_a_remark_waits_until_a_reviewer_has_decided_on_the_photo(new_project: MakeProject) -> None:
     project, _ = new_project(1)
     [ann] = people(project, "Ann")
@@ -81,6 +83,7 @@ def test_a_remark_waits_until_a_reviewer_has_decided_on_the_photo(new_project: M
     assert review_queue(project) == []
 
 
+@on_both_databases
 def test_reviewers_drop_add_and_keep_phrases(new_project: MakeProject) -> None:
     project, _ = new_project(1)
     ann, bob = people(project, "Ann", "Bob")
@@ -175,6 +178,7 @@ def ids(project: Project) -> list[str]:
     return [phrase.id for phrase in read_phrases(project, "7").phrases]
 
 
+@on_both_databases
 def test_before_work_begins_phrases_are_replaced_with_their_questions(new_project: MakeProject) -> None:
     project, eve, ann = snowy(new_project)
     assert ids(project) == ["0:0-5", "0:9-17", "1:0-7"]
@@ -223,6 +227,7 @@ def test_invalid_phrases_are_refused_and_change_nothing(new_project: MakeProject
     assert ids(project) == ["0:0-5", "0:9-17", "1:0-7"]
 
 
+@on_both_databases
 def test_a_tie_of_two_workers_waits_for_a_third_person_and_a_reviewer_can_decide(new_project: MakeProject) -> None:
     project, _ = new_project(1)
     ann, bob = join(project, "Ann", "Bob")

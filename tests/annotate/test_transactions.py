@@ -7,10 +7,11 @@ import pytest
 from deixis.annotate.transactions import SnapshotCache
 from deixis.annotate.workflow import Answer, Task
 from deixis.errors import DeixisError
-from tests.annotate.conftest import MakeProject
+from tests.annotate.conftest import MakeProject, on_both_databases
 from tests.annotate.fakes import answer, link_and_verify, people, snapshot
 
 
+@on_both_databases
 def test_a_cached_snapshot_equals_a_fresh_one(new_project: MakeProject) -> None:
     project, _ = new_project(1)
     ann, bob = people(project, "Ann", "Bob")

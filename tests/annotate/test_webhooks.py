@@ -34,7 +34,7 @@ from deixis.annotate.webhooks import (
 )
 from deixis.annotate.workflow import Answer
 from deixis.errors import DeixisError, UnavailableError
-from tests.annotate.conftest import MakeProject
+from tests.annotate.conftest import MakeProject, on_both_databases
 from tests.annotate.fakes import answer, ask, join, link_and_verify, people, record, undo
 
 
@@ -69,6 +69,7 @@ def finish_photo(project: Project) -> None:
     answer(project, bob, Answer.NO_BOX)
 
 
+@on_both_databases
 def test_judgements_and_finished_photos_are_sent_signed(new_project: MakeProject) -> None:
     project, clock = new_project()
     made = add_webhook(project, "https://example.org/hook", KINDS)
@@ -109,6 +110,7 @@ def test_reviewers_are_called(new_project: MakeProject) -> None:
     assert [(body["type"], body["data"]["holds_up"]) for body in inbox.bodies] == [("review.needed", True)]
 
 
+@on_both_databases
 def test_a_refused_message_is_sent_again_later_with_the_same_id_and_then_given_up(new_project: MakeProject) -> None:
     project, clock = new_project()
     made = add_webhook(project, "https://example.org/hook")
@@ -165,6 +167,7 @@ def test_a_failing_webhook_does_not_hold_up_another(new_project: MakeProject) ->
     assert {each.url.rpartition("/")[2]: each.waiting for each in list_webhooks(project)} == {"bad": 4, "good": 0}
 
 
+@on_both_databases
 def test_a_removed_webhook_gets_nothing(new_project: MakeProject) -> None:
     project, _ = new_project()
     made = add_webhook(project, "https://example.org/hook", [JUDGEMENT])

@@ -14,7 +14,7 @@ from deixis.annotate.workforce import (
     list_assignments,
     start_assignment,
 )
-from tests.annotate.conftest import MakeProject
+from tests.annotate.conftest import MakeProject, on_both_databases
 
 
 def start(project: Project, assignment: str = "A1", worker: str = "W1", items: int = 2, hit: str = "H1") -> Assignment:
@@ -26,6 +26,7 @@ def count(project: Project, assignment: str) -> int:
         return count_item(connection, assignment).done
 
 
+@on_both_databases
 def test_an_external_worker_is_one_worker_in_all_assignments(new_project: MakeProject) -> None:
     project, clock = new_project()
     first = start(project)

@@ -17,7 +17,7 @@ from deixis.annotate.help.proposals import add_proposals, propose
 from deixis.annotate.project import Project, add_photos
 from deixis.annotate.store import photos, questions
 from deixis.annotate.workflow import Answer, Task
-from tests.annotate.conftest import MakeProject
+from tests.annotate.conftest import MakeProject, on_both_databases
 from tests.annotate.fakes import answer, ask, dogs, people, record
 from tests.annotate.help.fakes import SureOfHeads
 from tests.annotate.test_chains import DOGS, HIM, links, proposed_boxes
@@ -58,6 +58,7 @@ def test_the_most_uncertain_photo_comes_first(new_project: MakeProject) -> None:
     assert places(project) == ["dog1", "dog2", "dog0", "dog3"]  # the last is new
 
 
+@on_both_databases
 def test_begun_photos_stay_in_front_and_questions_follow_their_photos(new_project: MakeProject) -> None:
     project, _ = new_project(3)
     (ann,) = people(project, "ann")

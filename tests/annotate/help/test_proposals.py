@@ -29,7 +29,7 @@ from deixis.data.formats import convert_dataset
 from deixis.data.imports import CaptionFile, import_dataset
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
-from tests.annotate.conftest import MakeProject
+from tests.annotate.conftest import MakeProject, on_both_databases
 from tests.annotate.fakes import answer, ask, dogs, gold, next_question, people, photo, record, snapshot, undo
 from tests.annotate.help.fakes import SureOfHeads, box_model
 
@@ -66,6 +66,7 @@ def test_a_model_is_not_listed_as_a_worker(new_project: MakeProject) -> None:
             find_worker(connection, "coreference abc")
 
 
+@on_both_databases
 def test_a_models_box_is_no_check_of_a_worker(new_project: MakeProject) -> None:
     project, _ = new_project(0)
     add_photos(project, [prepare_photo(photo("A man."))])

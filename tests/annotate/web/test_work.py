@@ -11,7 +11,7 @@ from deixis.annotate.project import add_photos
 from deixis.annotate.state import Reason
 from deixis.annotate.store import events, leases
 from deixis.annotate.workflow import CHAIN_TASKS
-from tests.annotate.conftest import Bench, MakeBench
+from tests.annotate.conftest import Bench, MakeBench, on_both_databases
 from tests.annotate.fakes import gold, photo
 
 BOX = [10.0, 10.0, 60.0, 50.0]
@@ -45,6 +45,7 @@ def test_an_answer_returns_the_next_question_and_another_can_be_held(bench: Make
     assert ann.next()["token"] in (second["token"], response["next"]["token"]), "a reloaded page continues"
 
 
+@on_both_databases
 def test_all_six_tasks_can_be_done(bench: MakeBench) -> None:
     opened = bench()
     people = [opened.person(name) for name in ("Ann", "Bob", "Cem", "Dee")]
