@@ -8,9 +8,9 @@ import pytest
 
 from deixis.annotate.events import Judged
 from deixis.annotate.guidelines import (
-    DEFAULTS,
     Example,
     Guideline,
+    default_guidelines,
     keep_default_guidelines,
     read_guideline_history,
     read_guidelines,
@@ -23,8 +23,8 @@ from tests.annotate.fakes import ask, people, record, snapshot
 
 
 def test_every_task_has_guidelines_whose_examples_are_answers() -> None:
-    assert set(DEFAULTS) == set(Task)
-    for task, guideline in DEFAULTS.items():
+    assert set(default_guidelines()) == set(Task)
+    for task, guideline in default_guidelines().items():
         answers = {example.answer for example in guideline.examples}
         assert answers <= {answer.value for answer in allowed_answers(task)}
         assert len(answers) > 1 or task is Task.GROUP, f"the examples of {task} show one answer only"
@@ -35,7 +35,7 @@ def test_guidelines_are_stored_unchanged(new_project: MakeProject) -> None:
     mine = Guideline("<script>alert(1)</script>\n\n- שלום 🐕", (Example("“a”", "no", "because"),))
     write_guideline(project, Task.LINK, mine)
     write_guideline(project, Task.LINK, mine)
-    assert read_guidelines(project) == {**DEFAULTS, Task.LINK: replace(mine, version=2)}
+    assert read_guidelines(project) == {**default_guidelines(), Task.LINK: replace(mine, version=2)}
 
 
 @on_both_databases
@@ -53,7 +53,7 @@ def test_judgements_record_the_version_that_the_worker_saw(new_project: MakeProj
         versions.append(judged.guideline)
     assert versions == [0, 1, 1, 2]
     assert [each.text for each in read_guideline_history(project, Task.LINK)] == [
-        DEFAULTS[Task.LINK].text,
+        default_guidelines()[Task.LINK].text,
         "first",
         "second",
     ]
@@ -64,8 +64,8 @@ def test_a_project_keeps_the_defaults_that_its_workers_saw(
 ) -> None:
     project, _ = new_project()
     keep_default_guidelines(project)
-    old = DEFAULTS[Task.LINK]
-    monkeypatch.setitem(DEFAULTS, Task.LINK, Guideline("of a newer deixis"))
+    old = default_guidelines()[Task.LINK]
+    monkeypatch.setitem(default_guidelines(), Task.LINK, Guideline("of a newer deixis"))
     keep_default_guidelines(project)
     assert read_guidelines(project)[Task.LINK] == old
     write_guideline(project, Task.LINK, Guideline("mine"))
@@ -80,7 +80,7 @@ def test_defaults_are_a_new_version_where_earlier_judgements_may_have_followed_o
     [ann] = people(project, "Ann")
     record(project, ann, ask(project, ann).token, "yes")  # with a deixis that did not store its defaults
     keep_default_guidelines(project)
-    assert read_guidelines(project)[Task.LINK] == replace(DEFAULTS[Task.LINK], version=1)
+    assert read_guidelines(project)[Task.LINK] == replace(default_guidelines()[Task.LINK], version=1)
     assert read_guidelines(project)[Task.QUALITY].version == 0
 
 
@@ -97,4 +97,4 @@ def test_long_guidelines_and_invalid_examples_are_refused(new_project: MakeProje
     project, _ = new_project()
     with pytest.raises(RefusedError):
         write_guideline(project, Task.LINK, guideline)
-    assert read_guidelines(project) == DEFAULTS
+    assert read_guidelines(project) == default_guidelines()

@@ -8,7 +8,10 @@ is the default of the deixis that served it first, which a newer deixis does not
 from __future__ import annotations
 
 import json
+import tomllib
 from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
 
 from sqlalchemy import Connection, select
 
@@ -43,86 +46,14 @@ class Guideline:
     version: int = 0
 
 
-DEFAULTS: dict[Task, Guideline] = {
-    Task.LINK: Guideline(
-        "Two captions describe the same photo. Do the two marked phrases name the same thing or the same people?\n\n"
-        "- Look at the photo: words alone can mislead.\n"
-        "- Different words may name the same thing, and the same words two things.\n"
-        "- A group and one of its members are not the same.",
-        (
-            Example("“a woman” · “the lady in red”", "yes", "The photo shows one woman, and she wears red."),
-            Example("“two boys” · “a boy”", "no", "One phrase names both, the other only one of them."),
-        ),
-    ),
-    Task.VERIFY: Guideline(
-        "Do all the marked phrases name the same thing or the same people?\n\n"
-        "- One phrase that names something else makes the answer no.",
-        (
-            Example("“a dog” · “the puppy” · “a brown animal”", "yes", "All three name the dog."),
-            Example("“a man” · “a guy” · “a man” who is another man", "no", "Two men are meant."),
-        ),
-    ),
-    Task.REQUIREMENT: Guideline(
-        "Could you draw a box around what the marked phrase names?\n\n"
-        "- A box can be drawn: it can be seen, and has borders.\n"
-        "- Scene or place: it is the place as a whole, or an event.\n"
-        "- No box can be drawn: it cannot be seen in the photo, or has no place in it.",
-        (
-            Example("“a red ball”", "box", "It can be seen and has borders."),
-            Example("“a busy street”", "scene", "It is the place where everything happens."),
-            Example("“the distance”", "no box", "It is nothing that could be pointed at."),
-        ),
-    ),
-    Task.DRAWING: Guideline(
-        "Draw one box around something that the marked phrase names and that has no box yet.\n\n"
-        "- As small as possible, with every visible part inside.\n"
-        "- One box for each thing, if they can be distinguished: two dogs, two boxes. One box for a crowd.\n"
-        "- If everything has a box already, or nothing can be drawn, say so.",
-        (
-            Example("“two dogs”, one has a box", "drawn", "The other dog needs a box of its own."),
-            Example("“a hat” that is not in the photo", "no more", "There is nothing to draw."),
-        ),
-    ),
-    Task.QUALITY: Guideline(
-        "Is the highlighted box a good one for the marked phrase?\n\n"
-        "- Good: it shows what the phrase names, all of it, and little else.\n"
-        "- Bad: it cuts something off, is much too large, or shows something else, or several things at once.\n"
-        "- If only its sides are wrong, adjust it.",
-        (
-            Example("“a dog”, the box ends at its neck", "bad", "The head is cut off."),
-            Example("“a dog”, the box leaves a narrow margin", "good", "A few pixels do not matter."),
-        ),
-    ),
-    Task.COVERAGE: Guideline(
-        "Does everything that the marked phrase names have a box?\n\n"
-        "- All are there: nothing is missing.\n"
-        "- One is missing: something that the phrase names has no box yet.\n"
-        "- A box is wrong: it shows something else, or fits badly. Somebody else judges it again.",
-        (
-            Example("“three girls”, two boxes", "more", "One girl has no box."),
-            Example("“a crowd”, one box around it", "all", "A crowd has one box."),
-        ),
-    ),
-    Task.GROUP: Guideline(
-        "These phrases come from captions of the same photo. Put those together that name the same thing or people.\n\n"
-        "- Look at the photo: words alone can mislead.\n"
-        "- A group and one of its members are not the same.\n"
-        "- A phrase that names something that no other one names stays alone.",
-        (
-            Example("“a woman” · “the lady in red” · “a dog”", "grouped", "The first two name one woman."),
-            Example("“two boys” · “a boy”", "grouped", "Each stays alone: one names both, the other one of them."),
-        ),
-    ),
-    Task.PAIR: Guideline(
-        "A program chose this region for the marked phrase. Is it right?\n\n"
-        "- Right: the region shows what the phrase names. It need not be tight.\n"
-        "- Wrong: it shows something else, less than half of it, or mostly other things.",
-        (
-            Example("“a dog”, the region shows the dog and some grass", "right", "The dog is what it shows."),
-            Example("“a dog”, the region shows the whole street", "wrong", "The dog is a small part of it."),
-        ),
-    ),
-}
+@cache
+def default_guidelines() -> dict[Task, Guideline]:
+    """Read the defaults of all tasks."""
+    found = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    return {
+        Task(task): Guideline(each["text"], tuple(Example(**example) for example in each["examples"]))
+        for task, each in found.items()
+    }
 
 
 def keep_default_guidelines(project: Project) -> None:
@@ -138,7 +69,7 @@ def keep_default_guidelines(project: Project) -> None:
                 continue
             judged = select(events.c.number).where(events.c.kind == Judged.kind, events.c.task == task.value).limit(1)
             version = 0 if connection.execute(judged).first() is None else 1
-            default = asdict(replace(DEFAULTS[task], version=version))
+            default = asdict(replace(default_guidelines()[task], version=version))
             write_property(connection, _KEY + task.value, json.dumps(default))
 
 
@@ -146,7 +77,7 @@ def read_guidelines(project: Project) -> dict[Task, Guideline]:
     with project.database.reading() as connection:
         rows = connection.execute(select(properties).where(properties.c.key.startswith(_KEY))).all()
     edited = {key.removeprefix(_KEY): _from_json(value) for key, value in rows}
-    found = {task: edited.get(task.value, DEFAULTS[task]) for task in Task}
+    found = {task: edited.get(task.value, default_guidelines()[task]) for task in Task}
     project.guideline_versions = {task: guideline.version for task, guideline in found.items()}
     return found
 
@@ -181,7 +112,7 @@ def write_guideline(project: Project, task: Task, guideline: Guideline) -> Guide
             raise RefusedError(f"an example has at most {MAX_EXAMPLE_LENGTH} characters")
     with project.database.writing() as connection:
         before = read_property(connection, _KEY + task.value)
-        old = _from_json(before) if before else DEFAULTS[task]
+        old = _from_json(before) if before else default_guidelines()[task]
         write_property(connection, f"{_OLD_KEY}{task.value}:{old.version}", before or json.dumps(asdict(old)))
         new = replace(guideline, version=old.version + 1)
         write_property(connection, _KEY + task.value, json.dumps(asdict(new)).replace("\\u0000", ""))
