@@ -9,7 +9,6 @@ from PIL import Image
 from deixis.data.checks import check_dataset
 from deixis.data.dataset import Dataset
 from deixis.data.imports import import_dataset
-from deixis.data.records import ENTITY_TYPES, NOT_VISUAL, Photo
 from deixis.data.samples import SAMPLES
 
 ENTITIES = SAMPLES / "entities"
@@ -43,7 +42,10 @@ def test_the_annotations_have_no_problems(dataset: Dataset) -> None:
     assert check_dataset(dataset, decode=True) == []
     assert sorted(dataset.photos.ids) == PHOTOS
     assert dataset.manifest.splits.keys() == {"train", "val", "test"}
-    assert all(photo.splits for photo in dataset.photos)
+    for photo in dataset.photos:
+        assert photo.splits
+        assert len(photo.captions) == 5
+        assert all(bool(photo.boxes_of(chain.id)) != chain.no_box for chain in photo.chains)
 
 
 @pytest.mark.parametrize("name", PHOTOS)
@@ -54,34 +56,6 @@ def test_the_photo_is_a_small_jpeg_without_metadata(name: str) -> None:
         assert not photo.getexif()
         assert not {"icc_profile", "comment", "xmp", "photoshop"} & photo.info.keys()
         assert np.asarray(photo.convert("RGB"), dtype=float).std() > 10  # a picture, not an empty sheet
-
-
-@pytest.mark.parametrize("name", PHOTOS)
-def test_the_photo_has_five_tokenized_captions_and_its_chains_are_boxed_or_flagged(dataset: Dataset, name: str) -> None:
-    photo = dataset.photo(name)
-    texts = [caption.text for caption in photo.captions]
-    assert len(set(texts)) == len(texts) == 5
-    assert all(text.endswith(" .") for text in texts)
-    assert texts == [" ".join(token.text for token in caption.tokens) for caption in photo.captions]
-    assert photo.annotated is not None
-    assert photo.annotated.file == f"{name}.jpg"
-    assert (photo.annotated.width, photo.annotated.height, photo.annotated.depth) == (photo.width, photo.height, 3)
-    assert all(bool(photo.boxes_of(chain.id)) != chain.no_box for chain in photo.chains)
-
-
-def test_a_chain_belongs_to_one_photo_and_one_type(dataset: Dataset) -> None:
-    owners: dict[str, set[tuple[str, str]]] = {}
-    for photo in dataset.photos:
-        for chain, (kind,) in typed_chains(photo):
-            assert (chain is None) == (kind == NOT_VISUAL)
-            if chain is not None:
-                assert kind in ENTITY_TYPES
-                owners.setdefault(chain, set()).add((photo.id, kind))
-    assert all(len(places) == 1 for places in owners.values())
-
-
-def typed_chains(photo: Photo) -> list[tuple[str | None, tuple[str, ...]]]:
-    return [(mention.chain, mention.types) for caption in photo.captions for mention in caption.mentions]
 
 
 def test_the_readme_names_author_source_and_licence_of_every_photo() -> None:
