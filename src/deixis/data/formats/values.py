@@ -193,8 +193,8 @@ def _decode(text: str, start: int, file: Path, line: int = 1) -> tuple[object, i
 
 
 def _may_be_truncated(rest: str) -> bool:
-    """Return whether the unparsed rest is empty or the start of a literal or number."""
-    return any(word.startswith(rest) for word in ("true", "false", "null", "-"))
+    """Return whether the unparsed rest is empty or the start of a literal or of a part of a number."""
+    return any(word.startswith(rest) for word in ("true", "false", "null", "-", ".", "e+", "e-", "E+", "E-"))
 
 
 def xywh_to_corners(xywh: Sequence[float], value: Value) -> tuple[float, float, float, float]:
