@@ -29,7 +29,7 @@ from deixis.data.images import open_photo
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
 from deixis.evaluation.intervals import bootstrap, ratio_of
-from deixis.evaluation.items import Item, localization_items, types_in_order
+from deixis.evaluation.items import Item, indices_by_type, localization_items
 from deixis.evaluation.ranked_boxes import correct_boxes, first_correct, rank_boxes
 from deixis.vision.feature_map import FeatureMap
 from deixis.vision.proposals import PROPOSERS, Proposals, Proposer, open_proposer
@@ -95,7 +95,7 @@ def proposed(
 def measure_recall(method: str, found: dict[str, Proposals], seconds: float, items: Sequence[Item]) -> Row:
     ranked = rank_boxes([(found[item.photo].boxes, found[item.photo].scores) for item in items])
     first = first_correct(ranked, correct_boxes(ranked, [item.gold("union") for item in items]))
-    kinds = {kind: np.array([kind in item.types for item in items]) for kind in types_in_order(items)}
+    kinds = {kind: np.array([kind in item.types for item in items]) for kind in indices_by_type(items)}
     return Row(
         method,
         {k: percent(first < k) for k in AT},

@@ -12,7 +12,6 @@ from deixis.evaluation.average_precision import (
     Hits,
     PhotoRanking,
     mean_precision,
-    mean_precision_of_hits,
 )
 
 PHOTOS = 4
@@ -86,7 +85,7 @@ def test_a_bootstrap_sample_has_the_precision_of_its_expanded_ranking(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(intervals, "_ROUNDS_PER_BATCH", 2)
         found = mean_precision(rankings, PHOTOS, rule)(counts)
-        from_hits = mean_precision_of_hits([hits_of(ranking) for ranking in rankings], PHOTOS, rule)(counts)
+        from_hits = mean_precision([hits_of(ranking) for ranking in rankings], PHOTOS, rule)(counts)
     assert found.tolist() == pytest.approx(expected)
     assert from_hits.tolist() == pytest.approx(expected)
 

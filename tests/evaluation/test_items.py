@@ -8,7 +8,16 @@ import pytest
 
 from deixis.data.records import Box, Caption, Chain, Mention, Photo
 from deixis.errors import DatasetError
-from deixis.evaluation.items import Item, distinct_phrase, localization_items, regions_of, sentences_of, types_in_order
+from deixis.evaluation.items import (
+    Item,
+    distinct_phrase,
+    distinct_phrases,
+    indices_by_type,
+    localization_items,
+    regions_of,
+    sentences_of,
+    typical_wording,
+)
 
 DOG = Photo(
     "1",
@@ -103,4 +112,18 @@ def test_case_spaces_and_a_leading_article_do_not_distinguish_phrases(phrase: st
 
 def test_types_are_in_the_order_of_the_tables_of_entities_then_by_name() -> None:
     item = Item("1", 0, (0, 3), "dog", ("robots", "animals", "cars", "people"), ((0, 0, 9, 9),))
-    assert types_in_order([item]) == ["people", "animals", "cars", "robots"]
+    assert list(indices_by_type([item])) == ["people", "animals", "cars", "robots"]
+
+
+def items(*phrases: str) -> list[Item]:
+    return [Item("7", place, (0, 5), phrase, (), ((0, 0, 10, 10),)) for place, phrase in enumerate(phrases)]
+
+
+def test_phrases_are_in_the_order_of_their_first_mentions() -> None:
+    found = distinct_phrases(items("Two men", "a  Dog", "the dog", "two men"))
+    assert {phrase: places.tolist() for phrase, places in found.items()} == {"two men": [0, 3], "dog": [1, 2]}
+
+
+def test_the_typical_wording_is_the_most_frequent_one() -> None:
+    assert typical_wording(items("Dog", "The dog", "the  Dog", "two men")) == ["the dog", "two men"]
+    assert typical_wording(items("the dog", "a dog")) == ["the dog"]

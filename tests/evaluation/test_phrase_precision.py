@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from deixis.errors import DeixisError
 from deixis.evaluation.intervals import Interval
-from deixis.evaluation.items import Item, distinct_phrase
+from deixis.evaluation.items import Item, distinct_phrase, distinct_phrases
 from deixis.evaluation.phrase_localization import LocalizationResult, localization
-from deixis.evaluation.phrase_precision import CandidateBoxes, distinct_phrases, phrase_precision, typical_wording
+from deixis.evaluation.phrase_precision import CandidateBoxes, phrase_precision
 from deixis.evaluation.predictions import NegativePrediction, Prediction
 from deixis.evaluation.score_matrix import ScoreBlocks
 
@@ -169,17 +169,3 @@ ONE = CandidateBoxes.from_boxes({"7": [[0, 0, 10, 10]]})
 def test_invalid_arguments_are_errors(score: Callable[[], object], message: str) -> None:
     with pytest.raises(DeixisError, match=message):
         score()
-
-
-def items(*phrases: str) -> list[Item]:
-    return [Item("7", place, (0, 5), phrase, (), ((0, 0, 10, 10),)) for place, phrase in enumerate(phrases)]
-
-
-def test_phrases_are_in_the_order_of_their_first_mentions() -> None:
-    found = distinct_phrases(items("Two men", "a  Dog", "the dog", "two men"))
-    assert {phrase: places.tolist() for phrase, places in found.items()} == {"two men": [0, 3], "dog": [1, 2]}
-
-
-def test_the_typical_wording_is_the_most_frequent_one() -> None:
-    assert typical_wording(items("Dog", "The dog", "the  Dog", "two men")) == ["the dog", "two men"]
-    assert typical_wording(items("the dog", "a dog")) == ["the dog"]

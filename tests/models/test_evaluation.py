@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from deixis.data.dataset import Dataset
-from deixis.evaluation.items import Protocol, localization_items
-from deixis.evaluation.phrase_precision import CandidateBoxes, distinct_phrases, phrase_precision, typical_wording
+from deixis.evaluation.items import Protocol, distinct_phrases, localization_items, typical_wording
+from deixis.evaluation.phrase_precision import CandidateBoxes, phrase_precision
 from deixis.evaluation.phrase_presence import score_presence
 from deixis.language.vocabulary import Vocabulary
 from deixis.models import evaluation

@@ -33,40 +33,39 @@ class PhotoRanking:
     photo: IntArray  # (n,) photo index of each box
     mentions: IntArray  # photo index of each mention to find
 
+    @property
+    def hits(self) -> IntArray:
+        """Photo index of each hit, best first."""
+        return self.photo[self.found]
+
 
 @dataclass(frozen=True)
 class Hits:
     """The hits of a ranking that is too long to keep: all that average precision needs."""
 
-    photo: IntArray  # (hits,) photo index of each hit, best first
+    hits: IntArray  # (hits,) photo index of each hit, best first
     # (hits, photos) number of boxes of each photo after the previous hit, up to and including this one. float32 is
     # exact for up to 16 million boxes and fast to multiply.
     boxes: npt.NDArray[np.float32]
     mentions: IntArray  # photo index of each mention to find
 
 
-def mean_precision(rankings: Sequence[PhotoRanking], photos: int, rule: ApRule = "area") -> Statistic:
-    """Return the mean average precision of rankings, in percent, as a statistic over photos.
+def mean_precision(
+    rankings: Sequence[PhotoRanking] | Sequence[Hits] | Sequence[PhotoRanking | Hits],
+    photos: int,
+    rule: ApRule = "area",
+) -> Statistic:
+    """Return the mean average precision of rankings, all of one kind, in percent, as a statistic over photos.
 
     A sample leaves out the rankings none of whose mentions it contains.
     """
-    ordered = sorted(rankings, key=lambda ranking: int(np.count_nonzero(ranking.found)))
+    ordered = sorted(rankings, key=lambda ranking: len(ranking.hits))
+    of_hits = [ranking.boxes for ranking in ordered if isinstance(ranking, Hits)]
+    whole = [ranking for ranking in ordered if isinstance(ranking, PhotoRanking)]
     return _mean(
-        [int(np.count_nonzero(ranking.found)) for ranking in ordered],
-        np.concatenate([ranking.photo[ranking.found] for ranking in ordered]),
-        _boxes_before_hits(ordered, photos),
-        _count_photos([ranking.mentions for ranking in ordered], photos),
-        rule,
-    )
-
-
-def mean_precision_of_hits(rankings: Sequence[Hits], photos: int, rule: ApRule = "area") -> Statistic:
-    """Like `mean_precision`, from the hits of each ranking."""
-    ordered = sorted(rankings, key=lambda ranking: len(ranking.photo))
-    return _mean(
-        [len(ranking.photo) for ranking in ordered],
-        np.concatenate([ranking.photo for ranking in ordered]),
-        np.concatenate([ranking.boxes for ranking in ordered]),
+        [len(ranking.hits) for ranking in ordered],
+        np.concatenate([ranking.hits for ranking in ordered]),
+        np.concatenate(of_hits) if of_hits else _boxes_before_hits(whole, photos),
         _count_photos([ranking.mentions for ranking in ordered], photos),
         rule,
     )

@@ -16,7 +16,7 @@ import numpy as np
 from deixis import geometry
 from deixis.arrays import FloatArray, IntArray
 from deixis.errors import DeixisError
-from deixis.evaluation.items import Item, Protocol, types_in_order
+from deixis.evaluation.items import Item, Protocol, indices_by_type
 from deixis.evaluation.predictions import Prediction
 from deixis.evaluation.ranked_boxes import IOU
 from deixis.geometry import Boxes
@@ -82,8 +82,8 @@ def best_fixed_boxes(items: Sequence[Item], *, protocol: Protocol = "union") -> 
     ['animals']
     """
     by_type = {
-        kind: best_fixed_box([item for item in items if kind in item.types], protocol=protocol)
-        for kind in types_in_order(items)
+        kind: best_fixed_box([items[index] for index in indices], protocol=protocol)
+        for kind, indices in indices_by_type(items).items()
     }
     return FixedBoxes(best_fixed_box(items, protocol=protocol), by_type)
 

@@ -191,11 +191,17 @@ class GroupScores(NamedScores, PlainResult):
 
 
 def bootstrap_groups(
-    groups: Mapping[str, tuple[AnyArray, Mapping[str, Statistic]]], n: int, *, rounds: int = 1000, seed: int = 0
+    groups: Mapping[str, tuple[AnyArray, Mapping[str, Statistic]]],
+    n: int,
+    *,
+    rounds: int = 1000,
+    seed: int = 0,
+    adjust: Callable[[float, Interval], Interval] | None = None,
 ) -> dict[str, GroupScores]:
     """Score groups of queries separately, with intervals from the same samples of `n` photos.
 
-    A group is the photo index of each of its queries, and its scores as statistics.
+    A group is the photo index of each of its queries, and its scores as statistics. `adjust` gives the interval of a
+    score from the bootstrapped one.
     """
     queries = {name: np.bincount(photo, minlength=n) for name, (photo, _) in groups.items()}
     photos = {name: int(np.count_nonzero(counts)) for name, counts in queries.items()}
@@ -208,9 +214,12 @@ def bootstrap_groups(
     bounds = bootstrap_all(statistics, n, rounds=rounds, seed=seed)
     found = {}
     for name, (photo, by_score) in groups.items():
+        scores = values_of(by_score, n)
         interval = {score: bounds.get((name, score)) for score in by_score}
         reason = None if all(interval.values()) else ONE_PHOTO if photos[name] == 1 else NO_SAMPLE
-        found[name] = GroupScores(len(photo), photos[name], values_of(by_score, n), interval, reason)
+        if adjust is not None:
+            interval = {score: drawn and adjust(scores[score], drawn) for score, drawn in interval.items()}
+        found[name] = GroupScores(len(photo), photos[name], scores, interval, reason)
     return found
 
 

@@ -9,13 +9,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from deixis import geometry
+from deixis.arrays import IntArray
 from deixis.data.records import ENTITY_TYPES, Photo
 from deixis.errors import DatasetError, DeixisError
 
@@ -119,18 +120,41 @@ def distinct_phrase(phrase: str) -> str:
     return " ".join(words[1:] if len(words) > 1 and words[0] in _ARTICLES else words)
 
 
-def indices_by_phrase(phrases: Iterable[str]) -> dict[str, list[int]]:
+def indices_by_phrase(phrases: Iterable[str]) -> dict[str, IntArray]:
     """Return the indices of each distinct phrase, in the order of their first occurrences."""
     indices: dict[str, list[int]] = {}
     for index, phrase in enumerate(phrases):
         indices.setdefault(distinct_phrase(phrase), []).append(index)
-    return indices
+    return {phrase: np.array(found, dtype=np.intp) for phrase, found in indices.items()}
 
 
-def types_in_order(items: Iterable[Item]) -> list[str]:
-    """Return the types that occur: those of Entities in the order of its tables, then any others by name."""
+def distinct_phrases(items: Iterable[Item]) -> dict[str, IntArray]:
+    """Return the distinct phrases in the order of their first mentions, each with the indices of its items."""
+    return indices_by_phrase(item.phrase for item in items)
+
+
+def typical_wording(items: Sequence[Item]) -> list[str]:
+    """Return the most frequent wording of each distinct phrase in lower case, such as "a dog" for "dog"."""
+    typical = []
+    for indices in distinct_phrases(items).values():
+        wordings = [" ".join(items[index].phrase.lower().split()) for index in indices]
+        typical.append(max(wordings, key=wordings.count))  # the first of equally frequent ones
+    return typical
+
+
+def indices_by_type(items: Sequence[Item]) -> dict[str, IntArray]:
+    """Return the indices of the items of each type that occurs.
+
+    Those of Entities come first, in the order of its tables, then any others by name.
+    """
     found = {kind for item in items for kind in item.types}
-    return [kind for kind in ENTITY_TYPES if kind in found] + sorted(found.difference(ENTITY_TYPES))
+    kinds = [kind for kind in ENTITY_TYPES if kind in found] + sorted(found.difference(ENTITY_TYPES))
+    return {kind: np.flatnonzero([kind in item.types for item in items]) for kind in kinds}
+
+
+def most_frequent(groups: Mapping[str, IntArray], limit: int) -> list[str]:
+    """Return the names of the largest groups, by size and then by name."""
+    return sorted(groups, key=lambda name: (-len(groups[name]), name))[:limit]
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,16 @@ from deixis.evaluation.intervals import (
     number_units,
     with_intervals,
 )
-from deixis.evaluation.items import Item, Protocol, check_protocol, distinct_phrase, indices_by_phrase, types_in_order
+from deixis.evaluation.items import (
+    Item,
+    Protocol,
+    check_protocol,
+    distinct_phrase,
+    distinct_phrases,
+    indices_by_phrase,
+    indices_by_type,
+    most_frequent,
+)
 from deixis.evaluation.predictions import Extra, Matched, Missing, NegativePrediction, Prediction, match_predictions
 from deixis.evaluation.ranked_boxes import (
     NEVER,
@@ -130,27 +139,21 @@ class RankedPredictions:
     @cached_property
     def phrases(self) -> dict[str, MentionGroup]:
         """The mentions of each distinct phrase, ranked together with its negative predictions."""
-        mentions = indices_by_phrase(item.phrase for item in self.items)
         negatives = indices_by_phrase(negative.phrase for negative in self.matched.negatives)
-        first = len(self.items)
         return {
-            phrase: self._group(indices, [first + index for index in negatives.get(phrase, [])])
-            for phrase, indices in mentions.items()
+            phrase: self._group(mentions, negatives.get(phrase, mentions[:0]))
+            for phrase, mentions in distinct_phrases(self.items).items()
         }
 
     @cached_property
     def types(self) -> dict[str, MentionGroup]:
         """The mentions of each type, ranked together."""
-        return {
-            kind: self._group([index for index, item in enumerate(self.items) if kind in item.types], [])
-            for kind in types_in_order(self.items)
-        }
+        return {kind: self._group(mentions, mentions[:0]) for kind, mentions in indices_by_type(self.items).items()}
 
     def common_phrases(self, limit: int) -> dict[str, MentionGroup]:
         """The most frequent phrases, by the number of mentions and then by name."""
-        phrases = self.phrases
-        names = sorted(phrases, key=lambda phrase: (-len(phrases[phrase].mentions), phrase))
-        return {phrase: phrases[phrase] for phrase in names[:limit]}
+        names = most_frequent({phrase: group.mentions for phrase, group in self.phrases.items()}, limit)
+        return {phrase: self.phrases[phrase] for phrase in names}
 
     def mean_ranked_photos(self) -> float:
         """Mean over distinct phrases of the number of photos whose regions were ranked."""
@@ -179,13 +182,10 @@ class RankedPredictions:
             for suffix, with_nms in (("", False), ("_nms", True))
         }
 
-    def _group(self, mentions: list[int], negatives: list[int]) -> MentionGroup:
-        return MentionGroup(np.array(mentions, dtype=np.intp), self._best_first(mentions + negatives))
-
-    def _best_first(self, rankings: list[int]) -> IntArray:
-        """Indices of the boxes of some rankings, best first."""
+    def _group(self, mentions: IntArray, negatives: IntArray) -> MentionGroup:
+        rankings = np.concatenate([mentions, len(self.items) + negatives])
         boxes = expand_runs(self.ranked.starts[rankings], self.ranked.sizes[rankings])
-        return boxes[np.argsort(-self.ranked.scores[boxes], kind="stable")]
+        return MentionGroup(mentions, boxes[np.argsort(-self.ranked.scores[boxes], kind="stable")])
 
 
 RECALLS: Mapping[str, int] = {"r1": 1, "r5": 5, "r10": 10, "upper_bound": NEVER}

@@ -6,7 +6,7 @@ predictions, for models that score any phrase against any region.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -22,23 +22,19 @@ from deixis.evaluation.average_precision import (
     PhotoRanking,
     centre_interval,
     mean_precision,
-    mean_precision_of_hits,
 )
 from deixis.evaluation.intervals import (
     GroupScores,
     Interval,
     PlainResult,
-    Statistic,
     bootstrap_all,
     bootstrap_groups,
     values_of,
 )
-from deixis.evaluation.items import Item, Protocol, check_protocol, indices_by_phrase, types_in_order
+from deixis.evaluation.items import Item, Protocol, check_protocol, distinct_phrases, indices_by_type, most_frequent
 from deixis.evaluation.ranked_boxes import IOU, Overlaps
 from deixis.evaluation.score_matrix import ScoreBlocks, Scores, as_blocks, as_comparable, check_finite, iterate_blocks
 from deixis.geometry import Boxes
-
-_Group = tuple[IntArray, Mapping[str, Statistic]]  # mentions, and their scores as statistics
 
 
 @dataclass(frozen=True)
@@ -80,21 +76,6 @@ class CandidateBoxes:
         if unknown is not None:
             raise DeixisError(f"photo {unknown!r} has phrases to localize, but no regions")
         return np.array([number[item.photo] for item in items], dtype=np.intp)
-
-
-def distinct_phrases(items: Sequence[Item]) -> dict[str, IntArray]:
-    """Return the distinct phrases in the order of their first mentions, each with the indices of its items."""
-    indices = indices_by_phrase(item.phrase for item in items)
-    return {phrase: np.array(found, dtype=np.intp) for phrase, found in indices.items()}
-
-
-def typical_wording(items: Sequence[Item]) -> list[str]:
-    """Return the most frequent wording of each distinct phrase in lower case, such as "a dog" for "dog"."""
-    typical = []
-    for indices in distinct_phrases(items).values():
-        wordings = [" ".join(items[index].phrase.lower().split()) for index in indices]
-        typical.append(max(wordings, key=wordings.count))  # the first of equally frequent ones
-    return typical
 
 
 @dataclass(frozen=True)
@@ -217,29 +198,27 @@ def phrase_precision(
     mentions = MentionCandidates.from_items(items, regions, protocol)
     hits, rank_mentions = _rank(blocks, list(groups.values()), mentions)
     photos = len(regions.photos)
-    statistics = {name: mean_precision_of_hits(of_phrases, photos, ap_rule) for name, of_phrases in hits.items()}
+    statistics = {name: mean_precision(of_phrases, photos, ap_rule) for name, of_phrases in hits.items()}
 
-    types = {
-        kind: np.array([index for index, item in enumerate(items) if kind in item.types], dtype=np.intp)
-        for kind in types_in_order(items)
-    }
+    types = indices_by_type(items)
     rankings = {name: {kind: rank_mentions(name, types[kind]) for kind in types} for name in hits}
-    by_type: dict[str, _Group] = {
-        kind: (indices, {name: mean_precision([of_type[kind]], photos, ap_rule) for name, of_type in rankings.items()})
-        for kind, indices in types.items()
-    }
     if types:
         for name, of_type in rankings.items():
             statistics[f"macro_{name}"] = mean_precision(list(of_type.values()), photos, ap_rule)
-
     row_of = {phrase: row for row, phrase in enumerate(groups)}
-    by_phrase: dict[str, _Group] = {
-        phrase: (
-            groups[phrase],
-            {name: mean_precision_of_hits([hits[name][row_of[phrase]]], photos, ap_rule) for name in hits},
-        )
-        for phrase in sorted(groups, key=lambda phrase: (-len(groups[phrase]), phrase))[:phrases]
-    }
+
+    def score_groups(
+        names: Iterable[str], indices: Mapping[str, IntArray], ranking: Callable[[str, str], PhotoRanking | Hits]
+    ) -> dict[str, GroupScores]:
+        with_photos = {
+            group: (
+                mentions.photo_of_mention[indices[group]],
+                {name: mean_precision([ranking(name, group)], photos, ap_rule) for name in hits},
+            )
+            for group in names
+        }
+        return bootstrap_groups(with_photos, photos, rounds=rounds, seed=seed, adjust=centre_interval)
+
     found = values_of(statistics, photos)
     return PhrasePrecision(
         protocol=protocol,
@@ -248,8 +227,8 @@ def phrase_precision(
         phrases=len(groups),
         photos=photos,
         regions=len(regions.boxes),
-        by_type=_group_scores(by_type, mentions, rounds=rounds, seed=seed),
-        by_phrase=_group_scores(by_phrase, mentions, rounds=rounds, seed=seed),
+        by_type=score_groups(types, types, lambda name, kind: rankings[name][kind]),
+        by_phrase=score_groups(most_frequent(groups, phrases), groups, lambda name, phrase: hits[name][row_of[phrase]]),
         interval={
             name: centre_interval(found[name], drawn)
             for name, drawn in bootstrap_all(statistics, photos, rounds=rounds, seed=seed).items()
@@ -270,9 +249,7 @@ def average_precisions(
     hits, _ = _rank(blocks, list(groups.values()), MentionCandidates.from_items(items, regions, protocol))
     photos = len(regions.photos)
     return {
-        phrase: values_of(
-            {name: mean_precision_of_hits([found[row]], photos, "area") for name, found in hits.items()}, photos
-        )
+        phrase: values_of({name: mean_precision([found[row]], photos, "area") for name, found in hits.items()}, photos)
         for row, phrase in enumerate(groups)
     }
 
@@ -308,25 +285,6 @@ def _rank(
         return mentions.ranking(indices, candidates[np.argsort(-own_scores[candidates], kind="stable")])
 
     return hits, rank_mentions
-
-
-def _group_scores(
-    groups: Mapping[str, _Group], mentions: MentionCandidates, *, rounds: int, seed: int
-) -> dict[str, GroupScores]:
-    """Score groups of mentions separately, with intervals centred on the scores."""
-    with_photos = {
-        name: (mentions.photo_of_mention[indices], statistics) for name, (indices, statistics) in groups.items()
-    }
-    return {
-        name: replace(
-            group,
-            interval={
-                score: bounds and centre_interval(group.scores[score], bounds)
-                for score, bounds in group.interval.items()
-            },
-        )
-        for name, group in bootstrap_groups(with_photos, len(mentions.regions.photos), rounds=rounds, seed=seed).items()
-    }
 
 
 def _check_scores(

@@ -26,14 +26,20 @@ from deixis.evaluation.intervals import (
     to_json,
     values_of,
 )
-from deixis.evaluation.items import Item, Protocol, localization_items, regions_of, sentences_of
+from deixis.evaluation.items import (
+    Item,
+    Protocol,
+    distinct_phrases,
+    localization_items,
+    regions_of,
+    sentences_of,
+    typical_wording,
+)
 from deixis.evaluation.phrase_localization import compare_localization, localization
 from deixis.evaluation.phrase_precision import (
     CandidateBoxes,
     PhrasePrecision,
-    distinct_phrases,
     phrase_precision,
-    typical_wording,
 )
 from deixis.evaluation.phrase_presence import PresenceResult, best_region_scores, mentioned_in_photos, score_presence
 from deixis.evaluation.predictions import read_predictions, write_predictions

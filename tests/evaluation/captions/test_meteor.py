@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from deixis.evaluation.captions import meteor
 from deixis.evaluation.captions.meteor import align, meteor_from, meteor_statistics
 from deixis.evaluation.captions.meteor_matches import EXACT, SHIPPED_PARAPHRASES, find_matches
-from deixis.evaluation.captions.ngrams import CaptionSet, Numbering, Sentences, caption_set
+from deixis.evaluation.captions.ngrams import CaptionSet, EncodedSentences, Numbering, caption_set
 
 from .strategies import caption_sets, meteor_sentences
 
@@ -161,8 +161,8 @@ def lowest_cost(rows: list[Row], chosen: list[Row]) -> tuple[int, int]:
 def aligned(pairs: list[tuple[list[str], list[str]]]) -> list[tuple[list[Row], list[Row]]]:
     """For each candidate and reference all possible matches, and those chosen."""
     ids = Numbering()
-    candidates = Sentences.of([candidate for candidate, _ in pairs], ids.encode)
-    references = Sentences.of([reference for _, reference in pairs], ids.encode)
+    candidates = EncodedSentences.of([candidate for candidate, _ in pairs], ids.encode)
+    references = EncodedSentences.of([reference for _, reference in pairs], ids.encode)
     matches = find_matches(candidates, references, np.arange(len(pairs)), ids, SHIPPED_PARAPHRASES)
     chosen = align(matches, candidates.lengths, references)
     found = []

@@ -19,7 +19,7 @@ from deixis.evaluation.captions.meteor_matches import (
     find_matches,
     read_paraphrases,
 )
-from deixis.evaluation.captions.ngrams import Numbering, Sentences
+from deixis.evaluation.captions.ngrams import EncodedSentences, Numbering
 from deixis.language.words import senses, stem
 
 from .strategies import meteor_sentences
@@ -58,8 +58,8 @@ def plain_matches(candidate: list[str], reference: list[str]) -> Counter[Match]:
 @settings(max_examples=60)
 def test_matches_agree_with_plain_loops(pairs: list[tuple[list[str], list[str]]]) -> None:
     ids = Numbering()
-    candidates = Sentences.of([candidate for candidate, _ in pairs], ids.encode)
-    references = Sentences.of([reference for _, reference in pairs], ids.encode)
+    candidates = EncodedSentences.of([candidate for candidate, _ in pairs], ids.encode)
+    references = EncodedSentences.of([reference for _, reference in pairs], ids.encode)
     matches = find_matches(candidates, references, np.arange(len(pairs)), ids, SHIPPED_PARAPHRASES)
     for number, pair in enumerate(pairs):
         mine = matches.where(matches.pair == number)
@@ -69,7 +69,7 @@ def test_matches_agree_with_plain_loops(pairs: list[tuple[list[str], list[str]]]
 
 def test_without_a_table_there_are_no_paraphrases() -> None:
     ids = Numbering()
-    candidates, references = Sentences.of([["lady"]], ids.encode), Sentences.of([["woman"]], ids.encode)
+    candidates, references = EncodedSentences.of([["lady"]], ids.encode), EncodedSentences.of([["woman"]], ids.encode)
     with_table = find_matches(candidates, references, np.array([0]), ids, SHIPPED_PARAPHRASES)
     without = find_matches(candidates, references, np.array([0]), ids, None)
     assert PARAPHRASE in with_table.module
@@ -78,8 +78,8 @@ def test_without_a_table_there_are_no_paraphrases() -> None:
 
 def test_several_references_are_compared_with_the_same_candidate() -> None:
     ids = Numbering()
-    candidates = Sentences.of([["x"], ["a", "b"]], ids.encode)
-    references = Sentences.of([["x"], ["b"], ["a", "a"]], ids.encode)
+    candidates = EncodedSentences.of([["x"], ["a", "b"]], ids.encode)
+    references = EncodedSentences.of([["x"], ["b"], ["a", "a"]], ids.encode)
     matches = find_matches(candidates, references, np.array([0, 1, 1]), ids, None)
     assert list(zip(matches.pair, matches.start, matches.at, strict=True)) == [
         (0, 0, 0),

@@ -51,8 +51,8 @@ from deixis.evaluation.captions.meteor_matches import (
 )
 from deixis.evaluation.captions.ngrams import (
     CaptionSet,
+    EncodedSentences,
     Numbering,
-    Sentences,
     distinct,
     first_of_run,
     is_new,
@@ -156,7 +156,7 @@ def _split_word(word: str) -> Phrase:
     return tuple(word.lower().split())
 
 
-def _normalize_captions(captions: CaptionSet) -> tuple[Sentences, Sentences, Numbering]:
+def _normalize_captions(captions: CaptionSet) -> tuple[EncodedSentences, EncodedSentences, Numbering]:
     """Normalized candidates and references, and the numbers of their words."""
     vocabulary, sentences = captions.encoded
     words = sentences.words
@@ -172,11 +172,15 @@ def _normalize_captions(captions: CaptionSet) -> tuple[Sentences, Sentences, Num
     spelling = words + before_letter * len(vocabulary)
     flat = parts[expand_runs(first[spelling], count[spelling])]
     lengths = sum_by_group(sentences.sentence_of_word, count[spelling], len(sentences)).astype(np.int64)
-    return *Sentences(flat, lengths).split(len(captions.photos)), ids
+    return *EncodedSentences(flat, lengths).split(len(captions.photos)), ids
 
 
 def _count(
-    matches: Matches, candidates: Sentences, references: Sentences, candidate_of: IntArray, value: FloatArray
+    matches: Matches,
+    candidates: EncodedSentences,
+    references: EncodedSentences,
+    candidate_of: IntArray,
+    value: FloatArray,
 ) -> FloatArray:
     """The counts of each pair from its chosen matches."""
     n_pairs = len(candidate_of)
@@ -220,7 +224,7 @@ def _ratio(top: FloatArray, bottom: FloatArray) -> FloatArray:
     return np.divide(top, bottom, out=np.zeros(np.broadcast(top, bottom).shape), where=bottom > 0)
 
 
-def align(matches: Matches, candidate_lengths: IntArray, references: Sentences) -> BoolArray:
+def align(matches: Matches, candidate_lengths: IntArray, references: EncodedSentences) -> BoolArray:
     """Mark the matches of the best alignment of each pair."""
     used, possible = _split_undisputed(matches, candidate_lengths, references.lengths)
     disputed = distinct(matches.pair[possible])
@@ -282,7 +286,7 @@ class _SearchSpace:
     lengths: IntArray  # for each pair, the number of words of the reference
 
 
-def _search_space(matches: Matches, possible: BoolArray, pairs: IntArray, references: Sentences) -> _SearchSpace:
+def _search_space(matches: Matches, possible: BoolArray, pairs: IntArray, references: EncodedSentences) -> _SearchSpace:
     """Build the tables of the search."""
     lengths = references.lengths[pairs]
     pair = np.searchsorted(pairs, matches.pair)

@@ -19,7 +19,7 @@ import numpy as np
 
 from deixis.arrays import BoolArray, IntArray, expand_runs
 from deixis.errors import DatasetError
-from deixis.evaluation.captions.ngrams import Numbering, Postings, Sentences, distinct, is_new, order_by, search
+from deixis.evaluation.captions.ngrams import EncodedSentences, Numbering, Postings, distinct, is_new, order_by, search
 from deixis.evaluation.intervals import number_units
 from deixis.language.words import DATA_DIR, senses, stem
 
@@ -68,8 +68,8 @@ class _Occurrences:
 
 
 def find_matches(
-    candidates: Sentences,
-    references: Sentences,
+    candidates: EncodedSentences,
+    references: EncodedSentences,
     candidate_of: IntArray,
     ids: Numbering,
     table: str | os.PathLike[str] | None,
@@ -125,7 +125,7 @@ class _Phrases:
             levels.append((level, unit_of))
         return levels
 
-    def occurrences(self, sentences: Sentences) -> _Occurrences:
+    def occurrences(self, sentences: EncodedSentences) -> _Occurrences:
         """Find all words of the sentences and all phrases of the table in them."""
         sentence = sentences.sentence_of_word
         start = np.arange(len(sentences.words))

@@ -38,14 +38,14 @@ class Numbering(defaultdict[str, int]):
 
 
 @dataclass(frozen=True, eq=False)
-class Sentences:
+class EncodedSentences:
     """Sentences as word numbers in one flat array; sentence i is `words[begins[i] : begins[i + 1]]`."""
 
     words: IntArray
     lengths: IntArray
 
     @classmethod
-    def of(cls, sentences: Sequence[Sequence[str]], encode: Callable[[Iterable[str]], IntArray]) -> Sentences:
+    def of(cls, sentences: Sequence[Sequence[str]], encode: Callable[[Iterable[str]], IntArray]) -> EncodedSentences:
         """Encode sentences by a method of `Numbering`."""
         lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
         return cls(encode(chain.from_iterable(sentences)), lengths)
@@ -63,10 +63,10 @@ class Sentences:
         """Index of the sentence of each word."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
-    def split(self, n: int) -> tuple[Sentences, Sentences]:
+    def split(self, n: int) -> tuple[EncodedSentences, EncodedSentences]:
         """Return the first n sentences, and the others."""
         words = np.split(self.words, [self.begins[n]])
-        return Sentences(words[0], self.lengths[:n]), Sentences(words[1], self.lengths[n:])
+        return EncodedSentences(words[0], self.lengths[:n]), EncodedSentences(words[1], self.lengths[n:])
 
 
 def distinct(values: IntArray) -> IntArray:
@@ -223,7 +223,7 @@ class References:
     `photo` is the photo of each caption, in ascending order.
     """
 
-    def __init__(self, captions: Sentences, photo: IntArray, photos: int) -> None:
+    def __init__(self, captions: EncodedSentences, photo: IntArray, photos: int) -> None:
         self.lengths = captions.lengths
         self.per_photo = np.bincount(photo, minlength=photos)
         self._first = np.cumsum(self.per_photo) - self.per_photo
@@ -237,14 +237,14 @@ class References:
         counts = _count_ngrams(captions, number)
         self.ngrams = [_ReferenceNgrams(*each, photo, photos) for each in zip(known, counts, strict=True)]
 
-    def compare_by_photo(self, sentences: Sentences, photos: IntArray) -> Comparison:
+    def compare_by_photo(self, sentences: EncodedSentences, photos: IntArray) -> Comparison:
         """Compare each sentence with all captions of its photo; the pairs are sorted by sentence and caption."""
         count, first = self.per_photo[photos], self._first[photos]
         pairs = np.repeat(np.arange(len(sentences)), count), expand_runs(first, count)
         offset = np.cumsum(count) - count - first
         return self._compare(sentences, pairs, offset, photos, [each.by_photo for each in self.ngrams])
 
-    def compare_all(self, sentences: Sentences, captions: IntArray) -> Comparison:
+    def compare_all(self, sentences: EncodedSentences, captions: IntArray) -> Comparison:
         """Compare each sentence with each of some captions; the pairs are a matrix of sentences × captions."""
         rows = np.arange(len(sentences))
         pairs = np.repeat(rows, len(captions)), np.tile(captions, len(rows))
@@ -253,7 +253,7 @@ class References:
 
     def _compare(
         self,
-        sentences: Sentences,
+        sentences: EncodedSentences,
         pairs: tuple[IntArray, IntArray],
         offset: IntArray,
         group: IntArray,
@@ -309,7 +309,7 @@ class Comparison:
         return total
 
 
-def _count_ngrams(sentences: Sentences, number: Callable[[int, IntArray], IntArray]) -> tuple[NgramCounts, ...]:
+def _count_ngrams(sentences: EncodedSentences, number: Callable[[int, IntArray], IntArray]) -> tuple[NgramCounts, ...]:
     """Count the n-grams of 1 to `MAX_NGRAM` words in each sentence; `number` turns codes, of n - 1, into numbers."""
     words, sentence = sentences.words, sentences.sentence_of_word
     end = sentences.begins[1:][sentence]
@@ -345,10 +345,10 @@ class CaptionSet:
         return self.encoded[1].lengths
 
     @cached_property
-    def encoded(self) -> tuple[Numbering, Sentences]:
+    def encoded(self) -> tuple[Numbering, EncodedSentences]:
         """The number of each distinct word, and all sentences, candidates first."""
         ids = Numbering()
-        return ids, Sentences.of([*self.candidates, *chain.from_iterable(self.references)], ids.encode)
+        return ids, EncodedSentences.of([*self.candidates, *chain.from_iterable(self.references)], ids.encode)
 
     @cached_property
     def comparison(self) -> Comparison:

@@ -27,9 +27,9 @@ from deixis.evaluation.captions.ngrams import (
     MAX_NGRAM,
     CaptionSet,
     Comparison,
+    EncodedSentences,
     Numbering,
     References,
-    Sentences,
     sum_by_group,
 )
 from deixis.language.features.base import Text, words_of
@@ -301,7 +301,7 @@ class CaptionSimilarity:
         sentences = list(chain.from_iterable(captions))
         photo_of = np.repeat(np.arange(len(captions)), [len(photo) for photo in captions])
         self._ids = Numbering()
-        self._references = References(Sentences.of(sentences, self._ids.encode), photo_of, len(captions))
+        self._references = References(EncodedSentences.of(sentences, self._ids.encode), photo_of, len(captions))
         self._lengths = self._references.lengths
 
     def bleu(self, sentences: Sequence[Sequence[str]], captions: IntArray) -> FloatArray:
@@ -338,7 +338,7 @@ class CaptionSimilarity:
         return CIDER_SCALE * self._compare(sentences, captions).cider().reshape(len(sentences), len(captions))
 
     def _compare(self, sentences: Sequence[Sequence[str]], captions: IntArray) -> Comparison:
-        return self._references.compare_all(Sentences.of(sentences, self._ids.look_up), captions)
+        return self._references.compare_all(EncodedSentences.of(sentences, self._ids.look_up), captions)
 
     def _matches(self, sentences: Sequence[Sequence[str]], captions: IntArray) -> Iterator[FloatArray]:
         """For n = 1, 2, …: the number of n-grams of each sentence that each caption has as often."""

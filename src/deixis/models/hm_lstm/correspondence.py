@@ -26,7 +26,7 @@ from deixis.data.pairs import Integers, RaggedArray
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
 from deixis.evaluation.baselines import best_fixed_boxes
-from deixis.evaluation.items import Item, localization_items, types_in_order
+from deixis.evaluation.items import Item, indices_by_type, localization_items
 from deixis.language.sentence import Sentence
 from deixis.models.hm_lstm.data import ParsedPhotos
 from deixis.models.hm_lstm.model import HMLSTM
@@ -273,7 +273,7 @@ class GoldPhrases:
         if not scored:
             return None
         items = [self.items[index] for index, _ in scored]
-        has_type = {kind: [kind in item.types for item in items] for kind in types_in_order(items)}
+        has_type = {kind: [kind in item.types for item in items] for kind in indices_by_type(items)}
         columns = []
         for index, row in scored:
             correct, sentence = self.right[index], self.nodes[index][0]

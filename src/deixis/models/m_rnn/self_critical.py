@@ -18,7 +18,7 @@ from torch import Tensor
 
 from deixis.arrays import FloatArray, IntArray
 from deixis.errors import DatasetError
-from deixis.evaluation.captions.ngrams import CIDER_SCALE, Numbering, References, Sentences, sum_by_group
+from deixis.evaluation.captions.ngrams import CIDER_SCALE, EncodedSentences, Numbering, References, sum_by_group
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.m_rnn.network import MRNNNetwork
 from deixis.models.m_rnn.objective import LikelihoodObjective, draw_views, photo_inputs
@@ -151,7 +151,7 @@ class CiderReward:
         ids.encode([*vocabulary.words, "<unknown>", _END, "<start>"])
         self._end = ids[_END]
         photo_of = np.repeat(np.arange(len(references)), [len(each) for each in references])
-        self._references = References(Sentences.of(texts, ids.encode), photo_of, len(references))
+        self._references = References(EncodedSentences.of(texts, ids.encode), photo_of, len(references))
         words = self._references.ngrams[0].counts
         occurring, repeated = (
             np.bincount(some, minlength=len(ids)) for some in (words.gram, words.gram[words.count > 1])
@@ -166,7 +166,7 @@ class CiderReward:
         """
         end = words == self._end
         there = np.cumsum(end, axis=1) <= end
-        compared = self._references.compare_by_photo(Sentences(words[there], there.sum(1)), photos)
+        compared = self._references.compare_by_photo(EncodedSentences(words[there], there.sum(1)), photos)
         sums = CIDER_SCALE * sum_by_group(compared.sentence, compared.cider(), len(words))
         cider_d = sums / self._references.per_photo[photos]
         counts = compared.counts[0]
