@@ -182,3 +182,12 @@ def test_a_token_needs_a_worker_a_name_and_a_day(new_project: MakeProject) -> No
     for arguments, days in ((("Bob", "x"), 1), (("Ann", " "), 1), (("Ann", "x"), 0)):
         with pytest.raises(DeixisError):
             create_token(project, *arguments, days=days)
+
+
+def test_a_forgotten_owner_does_not_count_as_another_owner(new_project: MakeProject) -> None:
+    project, _ = new_project()
+    for name in ("Eve", "Olga"):
+        accept_invitation(project, invite(project, name, role=Role.OWNER)[1], "hash")
+    forget_worker(project, "Olga")
+    with pytest.raises(DeixisError, match="only owner"):
+        suspend_worker(project, "Eve")

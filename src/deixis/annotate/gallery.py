@@ -31,7 +31,7 @@ from deixis.annotate.events import (
     undone_events,
 )
 from deixis.annotate.judgements import JudgementResult, check_box, undo_event
-from deixis.annotate.people import MODEL_ROLE, read_worker
+from deixis.annotate.people import MODEL_ROLE, read_names, read_worker
 from deixis.annotate.state import PhotoState, derive_state
 from deixis.annotate.store import events, photos, workers
 from deixis.annotate.transactions import PhotoSnapshot, PhotoTransaction, RefusedError, find_event
@@ -338,14 +338,14 @@ def find_photos(
         found: list[str] = list(connection.scalars(_candidates(wanted)))
         if wanted.disagreement or wanted.changed:
             found = [photo for photo in found if _matches(project.snapshots.read(connection, photo), wanted)]
-        names = _read_names(connection)
+        names = read_names(connection)
         page = found[offset : offset + limit]
         return len(found), [_describe(project.snapshots.read(connection, photo), names) for photo in page]
 
 
 def read_photo(project: Project, photo: str) -> GalleryPhoto:
     with project.database.reading() as connection:
-        return _describe(project.snapshots.read(connection, photo), _read_names(connection))
+        return _describe(project.snapshots.read(connection, photo), read_names(connection))
 
 
 def list_people(project: Project) -> list[tuple[str, str]]:
@@ -474,11 +474,6 @@ def find_disagreements(counting: Iterable[Event], names: Mapping[str, str] | Non
     ]
 
 
-def _read_names(connection: Connection) -> dict[str, str]:
-    chosen = select(workers.c.id, workers.c.name).where(workers.c.role != MODEL_ROLE)
-    return {row.id: row.name or row.id for row in connection.execute(chosen)}
-
-
 def _describe(snapshot: PhotoSnapshot, names: Mapping[str, str]) -> GalleryPhoto:
     state, counting = snapshot.state, effective_events(snapshot.events)
     stage = PhotoStage.FINISHED if state.finished else PhotoStage.WAITING if state.review else PhotoStage.OPEN
@@ -495,7 +490,7 @@ def _describe(snapshot: PhotoSnapshot, names: Mapping[str, str]) -> GalleryPhoto
             CorrectionEntry(
                 number,
                 names.get(event.worker, event.worker),
-                _format_time(event.at),
+                format_time(event.at),
                 event.action,
                 snapshot.material.mention_at(event.chains[0]["mentions"][0]).text,
             )
@@ -533,5 +528,5 @@ def _describe_box(box: DrawnBox, names: Mapping[str, str], *, waits: bool) -> Ga
     return GalleryBox(box.id, box.xyxy, by, model, box.id.startswith("c"), waits)
 
 
-def _format_time(at: float) -> str:
+def format_time(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

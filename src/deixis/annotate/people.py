@@ -19,6 +19,7 @@ from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
     from deixis.annotate.project import Project
+    from deixis.annotate.settings import Settings
 
 MAX_NAME_LENGTH = 100
 SESSION_SECONDS = 30 * 86400.0
@@ -37,6 +38,9 @@ WORKER_COLUMNS = (
     workers.c.forgotten,
     workers.c.suspended_at,
 )
+
+IS_ACTIVE = workers.c.joined_at.is_not(None) & workers.c.forgotten.is_(False) & workers.c.suspended_at.is_(None)
+"""Somebody who has joined, and whom nobody has suspended or forgotten; models never join."""
 
 _WORKER = select(*WORKER_COLUMNS).where(workers.c.id == bindparam("p_worker", type_=String))
 
@@ -76,6 +80,11 @@ class Worker:
     @property
     def can_review(self) -> bool:
         return self.role in (Role.REVIEWER, Role.OWNER)
+
+    def has_history(self, settings: Settings) -> bool:
+        """Return whether the record elsewhere is good enough; nobody asks reviewers and those vouched for."""
+        is_enough = self.history_items >= settings.history_items and self.history_accuracy >= settings.history_accuracy
+        return is_enough or self.vouched or self.can_review
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,18 +247,22 @@ def suspend_worker(project: Project, name_or_id: str) -> Worker:
     with project.database.writing() as connection:
         worker = find_worker(connection, name_or_id)
         if worker.role is Role.OWNER:
-            others = (
-                (workers.c.role == Role.OWNER.value) & (workers.c.id != worker.id) & workers.c.joined_at.is_not(None)
-            )
-            if connection.execute(select(workers.c.id).where(others, workers.c.suspended_at.is_(None))).first() is None:
+            others = (workers.c.role == Role.OWNER.value) & (workers.c.id != worker.id) & IS_ACTIVE
+            if connection.execute(select(workers.c.id).where(others)).first() is None:
                 raise DeixisError(f"{worker.name}: is the only owner, who cannot be suspended")
         connection.execute(delete(sessions).where(sessions.c.worker == worker.id))
-        held = (leases.c.worker == worker.id) & (leases.c.state == "open")
-        released = select(leases.c.question).where(held, leases.c.question.is_not(None))
-        connection.execute(update(questions).where(questions.c.number.in_(released)).values(leased_until=0.0))
-        connection.execute(update(leases).where(held).values(state="lost"))
+        release_questions(connection, worker.id)
         connection.execute(update(workers).where(workers.c.id == worker.id).values(suspended_at=project.clock()))
     return replace(worker, suspended=True)
+
+
+def release_questions(connection: Connection, worker: str, task: str | None = None) -> None:
+    """Let others have the questions that a worker holds, of one task if given."""
+    held = (leases.c.worker == worker) & (leases.c.state == "open")
+    held = held if task is None else held & (leases.c.task == task)
+    released = select(leases.c.question).where(held, leases.c.question.is_not(None))
+    connection.execute(update(questions).where(questions.c.number.in_(released)).values(leased_until=0.0))
+    connection.execute(update(leases).where(held).values(state="lost"))
 
 
 def resume_worker(project: Project, name_or_id: str) -> Worker:
@@ -294,6 +307,11 @@ def list_workers(project: Project) -> list[Person]:
         )
         for row in rows
     ]
+
+
+def read_names(connection: Connection) -> dict[str, str]:
+    """Return the names of all workers by their ids; those who were forgotten have none but the id."""
+    return {row.id: row.name or row.id for row in connection.execute(select(workers.c.id, workers.c.name))}
 
 
 def find_worker(connection: Connection, name_or_id: str) -> Worker:

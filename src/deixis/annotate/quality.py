@@ -11,10 +11,10 @@ from sqlalchemy import BigInteger, Connection, Integer, String, bindparam, func,
 
 from deixis import geometry
 from deixis.annotate.chains import ChainState
-from deixis.annotate.people import WORKER_COLUMNS, Worker, make_worker
+from deixis.annotate.people import WORKER_COLUMNS, Worker, make_worker, release_questions
 from deixis.annotate.settings import Settings
 from deixis.annotate.state import PhotoState
-from deixis.annotate.store import checks, events, known_questions, leases, qualifications, questions, requeue, workers
+from deixis.annotate.store import checks, events, known_questions, qualifications, requeue, workers
 from deixis.annotate.workflow import XYXY, Answer, Task
 from deixis.errors import DeixisError
 
@@ -219,8 +219,7 @@ def lock_worker(project: Project, connection: Connection, worker_id: str) -> tup
     if not rows:
         raise DeixisError(f"no worker {worker_id!r} in this project")
     worker, settings = make_worker(rows[0]), project.settings
-    short = worker.history_items < settings.history_items or worker.history_accuracy < settings.history_accuracy
-    if short and not worker.vouched and not worker.can_review:
+    if not worker.has_history(settings):
         return worker, dict.fromkeys(Task, Level.NO_HISTORY)
     stored = {row.task: row.level for row in rows}
     return worker, {
@@ -283,10 +282,7 @@ def _requeue_judgements(connection: Connection, worker: str, task: Task) -> None
         .where(events.c.worker == worker, events.c.task == task.value, events.c.known.is_(None))
         .distinct()
     )
-    held = (leases.c.worker == worker) & (leases.c.task == task.value) & (leases.c.state == "open")
-    released = select(leases.c.question).where(held, leases.c.question.is_not(None))
-    connection.execute(update(questions).where(questions.c.number.in_(released)).values(leased_until=0.0))
-    connection.execute(update(leases).where(held).values(state="lost"))
+    release_questions(connection, worker, task.value)
     if rows := [{"worker": worker, "task": task.value, "photo": photo} for photo in judged if photo not in listed]:
         connection.execute(insert(requeue), rows)
 

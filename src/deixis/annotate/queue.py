@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import BigInteger, Connection, Float, String, bindparam, delete, exists, func, insert, select, update
 
 from deixis.annotate.events import Judged
-from deixis.annotate.people import Role
+from deixis.annotate.people import IS_ACTIVE, Role
 from deixis.annotate.quality import NO_WORK, Level, Purpose, lock_worker
 from deixis.annotate.state import PhotoState, linked_by
 from deixis.annotate.store import barred, checks, events, known_questions, leases, questions, workers
@@ -74,9 +74,7 @@ _OTHER_WORKER = (
     select(workers.c.id)
     .where(
         workers.c.role == bindparam("p_role"),
-        workers.c.joined_at.is_not(None),
-        workers.c.forgotten.is_(False),
-        workers.c.suspended_at.is_(None),
+        IS_ACTIVE,
         workers.c.id.not_in(bindparam("p_linkers", expanding=True)),
     )
     .limit(1)

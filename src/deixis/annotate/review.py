@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -25,11 +24,11 @@ from deixis.annotate.events import (
     Undone,
     effective_events,
 )
-from deixis.annotate.gallery import GalleryBox, describe_boxes
+from deixis.annotate.gallery import GalleryBox, describe_boxes, format_time
 from deixis.annotate.judgements import parse_answer
 from deixis.annotate.known_answers import REVIEWED, KnownQuestion, insert_known_questions
 from deixis.annotate.material import CaptionMention, Material
-from deixis.annotate.people import MODEL_ROLE, Role, read_worker
+from deixis.annotate.people import IS_ACTIVE, Role, make_worker, read_names, read_worker
 from deixis.annotate.quality import NO_WORK, Level
 from deixis.annotate.state import Reason, current_mentions
 from deixis.annotate.store import barred, events, known_questions, photos, qualifications, questions, remarks, workers
@@ -133,7 +132,7 @@ def blocked_questions(project: Project) -> list[BlockedQuestion]:
         barred_from: dict[int, set[str]] = defaultdict(set)
         for number, worker in connection.execute(select(barred.c.question, barred.c.worker)):
             barred_from[number].add(worker)
-        names = {row.id: row.name or row.id for row in connection.execute(select(workers.c.id, workers.c.name))}
+        names = read_names(connection)
         missing = _photos_without_file(project, connection)
         found = []
         for row in rows:
@@ -157,19 +156,14 @@ def blocked_questions(project: Project) -> list[BlockedQuestion]:
 
 def _able_workers(project: Project, connection: Connection) -> Mapping[Task, set[str]]:
     """Return the workers who have joined and may work on each task."""
-    settings = project.settings
-    chosen = (workers.c.role != MODEL_ROLE, workers.c.joined_at.is_not(None), workers.c.forgotten.is_(False))
-    joined = connection.execute(select(workers).where(*chosen, workers.c.suspended_at.is_(None))).all()
-    asked = [row for row in joined if row.role == Role.WORKER] or joined
+    joined = [make_worker(row) for row in connection.execute(select(workers).where(IS_ACTIVE))]
+    asked = [worker for worker in joined if worker.role is Role.WORKER] or joined
     levels = {(row.worker, row.task): Level(row.level) for row in connection.execute(select(qualifications))}
     able: dict[Task, set[str]] = {task: set() for task in Task}
-    for row in asked:
-        short = row.history_items < settings.history_items or row.history_accuracy < settings.history_accuracy
-        if short and not row.vouched and row.role == Role.WORKER:
-            continue
+    for worker in asked:
         for task in Task:
-            if levels.get((row.id, task.value)) not in NO_WORK:
-                able[task].add(row.id)
+            if worker.has_history(project.settings) and levels.get((worker.id, task.value)) not in NO_WORK:
+                able[task].add(worker.id)
     return able
 
 
@@ -529,7 +523,7 @@ def explain_photo(
     """Return the history of each chain of a photo, and the judgements that do not count, as of the event `until`."""
     with project.database.reading() as connection:
         snapshot = project.snapshots.read(connection, photo)
-        names = {row.id: row.name or row.id for row in connection.execute(workers.select())}
+        names = read_names(connection)
     if until is not None:
         earlier = tuple(event for event in snapshot.events if event.number <= until)
         snapshot = project.snapshots.build(snapshot.material, earlier)
@@ -574,8 +568,8 @@ def _not_counted(snapshot: PhotoSnapshot, names: Mapping[str, str]) -> list[Hist
 
 
 def _history_entry(event: Event, names: Mapping[str, str], led_to: str) -> HistoryEntry:
-    at = datetime.fromtimestamp(event.at, UTC).isoformat(timespec="seconds")
-    return HistoryEntry(event.number, names.get(event.worker, event.worker), at, _describe_event(event), led_to)
+    who, at = names.get(event.worker, event.worker), format_time(event.at)
+    return HistoryEntry(event.number, who, at, _describe_event(event), led_to)
 
 
 def _describe_event(event: Event) -> str:

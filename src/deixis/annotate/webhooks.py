@@ -25,6 +25,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from deixis.annotate.events import Event, Judged, Skipped, Undone
 from deixis.annotate.outgoing import send_request
+from deixis.annotate.people import IS_ACTIVE, Role
 from deixis.annotate.state import PhotoState
 from deixis.annotate.store import messages, webhooks, workers
 from deixis.errors import DeixisError
@@ -248,8 +249,7 @@ def _describe_blocked(
     changed = [each for each in after.questions if each.barred - barred.get((each.task, each.subject), frozenset())]
     if not changed:
         return
-    active = (workers.c.role == "worker", workers.c.joined_at.is_not(None), workers.c.suspended_at.is_(None))
-    joined = set(connection.scalars(select(workers.c.id).where(*active, workers.c.forgotten.is_(False))))
+    joined = set(connection.scalars(select(workers.c.id).where(workers.c.role == Role.WORKER.value, IS_ACTIVE)))
     for question in changed:
         if joined and joined <= question.barred:
             about = {"project": project.folder.absolute().name, "photo": photo, "mention": question.mentions[0]}
