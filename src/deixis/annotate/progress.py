@@ -6,7 +6,7 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from sqlalchemy import ColumnElement, Connection, case, func, select
 
@@ -81,8 +81,8 @@ class Progress:
     hours_left: float | None  # estimated from the finished photos
     tasks: tuple[TaskProgress, ...]
     workers: tuple[WorkerProgress, ...]
-    blocked: dict[str, int] = field(default_factory=dict)  # questions that nobody can answer, by what they wait for
-    corrections: CorrectionSummary = field(default_factory=CorrectionSummary)
+    blocked: dict[str, int]  # questions that nobody can answer, by what they wait for
+    corrections: CorrectionSummary
 
 
 def count_qualifying_questions(project: Project) -> int:

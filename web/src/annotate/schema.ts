@@ -95,6 +95,7 @@ export interface CorrectionSummary {
   same_chain: number | null;
 }
 
+/** Progress of the project, with the pace of the last hours. */
 export interface Dashboard {
   photos: number;
   finished: number;

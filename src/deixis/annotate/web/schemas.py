@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from deixis.annotate.gallery import (
     CorrectionEntry,
-    CorrectionSummary,
     Disagreement,
     GalleryChain,
     PhotoStage,
@@ -16,7 +16,7 @@ from deixis.annotate.gallery import (
 from deixis.annotate.guidelines import MAX_EXAMPLE_LENGTH, MAX_EXAMPLES, MAX_TEXT_LENGTH, Guideline
 from deixis.annotate.known_answers import Lesson
 from deixis.annotate.people import MAX_NAME_LENGTH, ApiToken, Person, Role
-from deixis.annotate.progress import Hour, TaskProgress, WorkerProgress
+from deixis.annotate.progress import Hour, Progress
 from deixis.annotate.quality import Level, QualificationTest
 from deixis.annotate.queue import Stay
 from deixis.annotate.review import MAX_PHRASES, ChainHistory, HistoryEntry, RemarkInfo
@@ -391,20 +391,11 @@ class LevelResponse(BaseModel):
     level: Level
 
 
-class Dashboard(BaseModel):
-    photos: int
-    finished: int
-    waiting: int
-    judged: int
-    hours: float
-    cost: float
-    currency: str
-    per_hour: float
-    hours_left: float | None
-    tasks: list[TaskProgress]
-    workers: list[WorkerProgress]
-    blocked: dict[str, int] = Field(description="Questions that nobody can answer, by what they wait for.")
-    corrections: CorrectionSummary
+@dataclass(frozen=True, slots=True)
+class Dashboard(Progress):
+    """Progress of the project, with the pace of the last hours."""
+
+    blocked: Annotated[dict[str, int], Field(description="Questions that nobody can answer, by what they wait for.")]
     pace: list[Hour]
 
 
