@@ -43,7 +43,7 @@ MASKED_TEXT = (
 )
 
 TRAINED = {
-    "cca": (),
+    "cca": ("embedding_dim=16",),
     "two-branch": ("epochs=1", "hidden_size=16"),
     "grounder": ("epochs=1", "hidden_size=16"),
     "m-rnn": ("epochs=1",),
@@ -254,7 +254,9 @@ def cases(quick: bool) -> Iterator[Case]:
     if not quick:
         yield command("evaluate", "captions", "--model", "m-rnn.model", "--data", "data", "--rerank", "none")
         yield command("evaluate", "grounding", "--model", "grounder.model", "--data", "data")
-        yield command("table", "entities-3", "--data", "data", "--seeds", "1", "--rows", "cca")
+        yield command(
+            "table", "entities-3", "--data", "data", "--seeds", "1", "--rows", "cca", "--set", "embedding_dim=16"
+        )
 
 
 def saved(side: Side, model: str, part: str) -> Any:

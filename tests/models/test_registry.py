@@ -59,6 +59,49 @@ def test_unknown_presets_and_files_are_named(model: str, settings: str, names: s
         get_spec(model).choose_settings(settings)
 
 
+@pytest.mark.parametrize(
+    ("model", "settings"),
+    [
+        ("two-branch", "epochs=0"),
+        ("two-branch", "max_grad_norm=-1.0"),
+        ("two-branch", "learning_rate=0.0"),
+        ("two-branch", "ema_decay=1.0"),
+        ("two-branch", "betas=0.9,1.0"),
+        ("two-branch", "crops=5"),
+        ("two-branch", "location_weight=nan"),
+        ("two-branch", "max_regions_per_phrase=-1"),
+        ("two-branch", "hidden_size=0"),
+        ("two-branch", "dropout=1.0"),
+        ("two-branch", "temperature=0.0"),
+        ("two-branch", "neighbour_sampling=false text_neighbour_weight=0.1"),
+        ("two-branch", "text_to_visual_weight=0 visual_to_text_weight=0"),
+        ("two-branch", "text_branch_size=4 linear=true"),
+        ("similarity", "hidden_size=0"),
+        ("similarity", "dropout=1.0"),
+        ("similarity", "fusion_layers=0"),
+        ("similarity", "fusion_layers=4"),
+        ("cca", "embedding_dim=0"),
+        ("cca", "regularization=-1.0"),
+        ("cca", "correlation_power=inf"),
+        ("cca", "auxiliary_weight=0.0"),
+        ("grounder", "max_proposals=0"),
+        ("grounder", "embedding_dim=0"),
+        ("grounder", "num_layers=-1"),
+        ("grounder", "dropout=1.0"),
+        ("grounder", "presence_weight=nan"),
+        ("grounder", "use_feature_map=true"),
+        ("hm-lstm", "hidden_size=0"),
+        ("hm-lstm", "margin=-1.0"),
+        ("hm-lstm", "dropout=1.0"),
+        ("hm-lstm", "round_lr_factor=0.0"),
+    ],
+)
+def test_invalid_settings_are_named(model: str, settings: str) -> None:
+    first, *others = settings.split()
+    with pytest.raises(DeixisError, match=first.partition("=")[0]):
+        get_spec(model).choose_settings(None, [first, *others])
+
+
 def test_an_unknown_model_is_named_with_the_nearest() -> None:
     with pytest.raises(DeixisError, match="two-brunch.*'two-branch'"):
         get_spec("two-brunch")

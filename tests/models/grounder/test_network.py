@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from deixis.errors import DeixisError
 from deixis.models.grounder.batches import RegionBatch, TextBatch
 from deixis.models.grounder.inputs import make_text_inputs
 from deixis.models.grounder.network import BoxRefiner, GrounderNetwork, NetworkOutput, apply_offsets, mean_over_spans
@@ -156,18 +155,3 @@ def test_any_embedding_dim_has_a_number_of_heads() -> None:
         with torch.device("meta"):
             network = GrounderNetwork(4, 3, 5, settings)
         assert network.fusion is not None
-
-
-@pytest.mark.parametrize(
-    ("changes", "complaint"),
-    [
-        ({"embedding_dim": 0}, "embedding_dim=0"),
-        ({"num_layers": -1}, "num_layers=-1"),
-        ({"dropout": 1.0}, "dropout=1.0"),
-        ({"presence_weight": math.nan}, "presence_weight=nan"),
-        ({"use_feature_map": True}, "use_feature_map=true"),
-    ],
-)
-def test_invalid_settings_raise_an_error_with_their_name(changes: dict[str, object], complaint: str) -> None:
-    with pytest.raises(DeixisError, match=complaint):
-        replace(SMALL, **changes)  # type: ignore[arg-type]

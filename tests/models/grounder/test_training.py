@@ -176,5 +176,3 @@ def test_unusable_data_and_settings_raise_an_error(dataset: Dataset, made: Path,
     make_dataset(tmp_path / "others", [replace(photo, id=f"x{photo.id}") for photo in dataset.photos])
     with pytest.raises(DatasetError, match="others: .*'train'"):
         fitted(Dataset(tmp_path / "others"), made, tmp_path / "run")
-    with pytest.raises(DeixisError, match="max_proposals=0"):
-        GrounderDataSettings(max_proposals=0)

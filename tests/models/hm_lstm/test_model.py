@@ -173,12 +173,6 @@ def test_features_of_another_size_raise_an_error() -> None:
         made().prepare_visual(np.ones((2, 7)))
 
 
-@pytest.mark.parametrize("wrong", [{"hidden_size": 0}, {"margin": -1.0}, {"dropout": 1.0}, {"round_lr_factor": 0.0}])
-def test_invalid_settings_raise_an_error_with_their_name(wrong: dict[str, float]) -> None:
-    with pytest.raises(DeixisError, match=next(iter(wrong))):
-        HMLSTMSettings(**wrong)  # type: ignore[arg-type]
-
-
 def test_centred_scores_are_cosines_after_subtracting_both_means() -> None:
     torch.manual_seed(0)
     model = HMLSTM(5, VECTORS, replace(SMALL, centering="photo"))

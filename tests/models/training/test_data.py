@@ -27,20 +27,6 @@ THREE_PROPOSALS = MatchingDataSettings(train_on="phrases", max_proposals=3)
 PHRASES = MatchingDataSettings(train_on="phrases", max_proposals=4)
 
 
-@pytest.mark.parametrize(
-    ("setting", "named"),
-    [
-        ({"crops": 5}, "crops=5"),
-        ({"max_proposals": 0}, "max_proposals=0"),
-        ({"location_weight": float("nan")}, "location_weight=nan"),
-        ({"max_regions_per_phrase": -1}, "max_regions_per_phrase=-1"),
-    ],
-)
-def test_invalid_settings_are_refused(setting: dict[str, float], named: str) -> None:
-    with pytest.raises(DeixisError, match=f"^{named}"):
-        MatchingDataSettings(**setting)
-
-
 def test_a_missing_split_is_refused(dataset: Dataset) -> None:
     with pytest.raises(DeixisError, match="'all'.*dev, train"):
         training_photos(dataset, "all")
