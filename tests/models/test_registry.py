@@ -30,15 +30,6 @@ def test_every_preset_can_be_written_as_assignments(model: str) -> None:
         assert spec.choose_settings(None, by_hand) == chosen
 
 
-def test_presets_are_those_of_the_papers() -> None:
-    cca, two_branch = get_spec("cca"), get_spec("two-branch")
-    chunks = MatchingDataSettings(train_on="phrases", max_regions_per_phrase=1, text_features="fisher")
-    assert cca.preset("papers/cca-chunks-1")[MatchingDataSettings] == chunks
-    assert cca.preset("papers/cca-joint")[MatchingDataSettings].train_on == "both"
-    data = two_branch.preset("papers/two-branch-phrases-no-neighbours")[MatchingDataSettings]
-    assert data == MatchingDataSettings(train_on="phrases", max_proposals=200, text_features="hglmm")
-
-
 def test_a_file_changes_the_defaults_and_assignments_change_the_file(tmp_path: Path) -> None:
     (tmp_path / "few.json").write_text('{"embedding_dim": 3, "correlation_power": 2, "train_on": "phrases"}')
     chosen = get_spec("cca").choose_settings(tmp_path / "few.json", ["embedding_dim=4"])

@@ -89,21 +89,6 @@ def test_states_and_gradients_of_degenerate_trees_equal_those_of_a_loop(syntax: 
     check_against_loop([WORD, caption, CHAIN, phrase("", []), WIDE, caption], syntax)
 
 
-def test_gradients_pass_gradcheck() -> None:
-    forest = Forest.from_trees(
-        [read_tree("(S (NP (NP (DT a) (NN dog)) (PP (IN in) (NP (NN snow)))) (VP (VBZ runs)))"), WORD]
-    )
-    cell, batch = made_cell(), to_tensors(forest.batch([0, 1]))
-    names = [name for name, _ in cell.named_parameters()]
-
-    def states(vectors: Tensor, *weights: Tensor) -> Tensor:
-        h: Tensor = torch.func.functional_call(cell, dict(zip(names, weights, strict=True)), (vectors, batch))
-        return h
-
-    weights = [weight.detach().clone().requires_grad_() for weight in cell.parameters()]
-    assert torch.autograd.gradcheck(states, (made_vectors(forest).requires_grad_(), *weights))
-
-
 def test_the_chain_encodes_the_words_of_each_node_like_an_lstm() -> None:
     some = [read_tree("(S (NP (DT a) (NN dog)) (VP (VBZ runs)))"), WORD, phrase("", [])]
     forest = Forest.from_trees(some)

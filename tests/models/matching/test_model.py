@@ -78,37 +78,6 @@ def test_the_lstm_of_section_5_3_precedes_a_branch_of_1024_and_512() -> None:
     assert network.encoder.recurrent.hidden_size == 512  # type: ignore[union-attr]
 
 
-def weights(settings: TwoBranchSettings) -> tuple[float, ...]:
-    return (
-        settings.visual_to_text_weight,
-        settings.text_to_visual_weight,
-        settings.visual_neighbour_weight,
-        settings.text_neighbour_weight,
-    )
-
-
-def test_presets_are_those_of_the_paper() -> None:
-    found = {name.removeprefix("papers/two-branch-"): settings for name, settings in PAPERS.items()}
-    assert weights(found["phrases"]) == (1, 4, 0.1, 0.1)
-    assert weights(found["phrases-sampling-only"]) == weights(found["phrases-no-neighbours"]) == (1, 4, 0, 0)
-    assert weights(found["phrases-one-way"]) == weights(found["phrases-linear-one-way"]) == (0, 1, 0, 0)
-    assert weights(found["sentences"]) == weights(found["lstm"]) == (1, 1.5, 0, 0.05)
-    assert weights(found["sentences-linear"]) == (1, 1.5, 0, 0)
-    assert weights(found["sentences-one-way"]) == weights(found["sentences-linear-one-way"]) == (1, 0, 0, 0)
-    sampled = {name for name, settings in found.items() if settings.neighbour_sampling}
-    controls = {name for name, settings in found.items() if settings.random_partners}
-    assert controls == {"phrases-random-partners"}
-    assert sampled - controls == {"phrases", "phrases-sampling-only", "sentences", "sentences-sampling-only", "lstm"}
-    single = {name for name, settings in found.items() if settings.positives == "single"}
-    assert single == {"phrases-single-positive", "phrases-one-way", "phrases-linear-one-way"}
-    for name, settings in found.items():
-        assert settings.max_negatives == (30 if "phrases" in name else 10)
-        assert (settings.margin, settings.positive_iou, settings.negative_iou) == (0.05, 0.7, 0.3)
-        assert (settings.loss, settings.negatives_from) == ("triplet", "photo")
-        assert settings.max_candidates is None
-        assert settings.identical_text_is_negative
-
-
 @pytest.mark.parametrize("settings", [SMALL, replace(SMALL, linear=True), replace(SMALL, dropout=0.5)])
 def test_vectors_have_unit_length_and_the_stated_dimension(settings: TwoBranchSettings) -> None:
     model = TwoBranch(5, 4, settings)
@@ -309,16 +278,6 @@ def test_layers_after_the_product_are_those_of_the_paper(name: str, after_produc
     assert sizes(network) == after_product
     kinds = [type(layer) for layer in network.fused]
     assert kinds == [nn.Linear, nn.ReLU] * (len(after_product) - 1) + [nn.Linear]
-
-
-def test_similarity_presets_are_those_of_the_paper() -> None:
-    found = {name.removeprefix("papers/similarity-"): settings for name, settings in SIMILARITY_PAPERS.items()}
-    linear = {name for name, settings in found.items() if settings.linear}
-    single = {name for name, settings in found.items() if settings.positives == "single"}
-    assert linear == {"phrases-linear", "phrases-linear-single-positive"}
-    assert single == {"phrases-single-positive", "phrases-linear-single-positive"}
-    assert (found["sentences"].hidden_size, found["sentences"].dropout) == (2048, 0.5)
-    assert (found["phrases"].hidden_size, found["phrases"].dropout) == (1024, 0)
 
 
 def test_a_similarity_is_computed_from_the_product_of_both_branches() -> None:
