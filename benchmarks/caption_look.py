@@ -29,7 +29,7 @@ import deixis
 from deixis.cli.output import progress
 from deixis.data.dataset import Dataset, Photos
 from deixis.data.images import open_photo
-from deixis.models.m_rnn.captioning import CaptionResult
+from deixis.models.m_rnn.pipeline import CaptionResult
 from deixis.pictures.style import font
 from deixis.storage.atomic import new_file
 from deixis.storage.progress import track

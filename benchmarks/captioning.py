@@ -30,7 +30,7 @@ WORKER = """
 import json, sys, time
 from functools import partial
 import numpy as np
-from deixis.models.m_rnn.captioning import load_captioner
+from deixis.models.m_rnn.pipeline import load_captioner
 from deixis.models.m_rnn.decoding import Decoding
 from deixis.models.m_rnn.model import VectorsAndCells
 

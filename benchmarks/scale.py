@@ -31,8 +31,8 @@ import torch
 from deixis import cluster as bulk
 from deixis.cluster import CaptionJob, ClusterEncoder, FeaturesJob, caption_photos, cluster_features
 from deixis.data.images import find_photos
-from deixis.models.m_rnn.captioning import DEFAULT_CAPTIONER, load_captioner
 from deixis.models.m_rnn.decoding import Decoding
+from deixis.models.m_rnn.pipeline import DEFAULT_CAPTIONER, load_captioner
 from deixis.search.collection import search_encoder
 from deixis.search.encoder import PHOTO_MODEL
 from deixis.search.index import update_index

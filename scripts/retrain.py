@@ -2,9 +2,10 @@
 
 python scripts/retrain.py MODEL DATA OUT [--set STAGE.KEY=VALUE …]
 
-MODEL is encoder (with its proposal head and the model two-branch), fast-encoder, grounder, m-rnn, hm-lstm, describer or
-search. DATA is a data set directory with photos, boxes and the splits train and dev. OUT receives the model and the
-results of earlier stages. Running the command again skips finished stages and resumes an interrupted training.
+MODEL is encoder (with its proposal head and the model two-branch), fast-encoder, grounder, captioner, m-rnn, hm-lstm,
+describer or search. DATA is a data set directory with photos, boxes and the splits train and dev. OUT receives the
+model and the results of earlier stages. Running the command again skips finished stages and resumes an interrupted
+training.
 
 For the encoders: --start is DINOv2 and --fast-start TinyViT (scripts/start_weights.py), --text a data set directory
 with more sentences (by default the sentences of DATA are used), --names a folder of photos that are named by their
@@ -125,7 +126,7 @@ def stages_of_grounder(paths: Paths) -> list[Stage]:
     ]
 
 
-def stages_of_m_rnn(paths: Paths) -> list[Stage]:
+def stages_of_captioner(paths: Paths) -> list[Stage]:
     """Likelihood training; from that, self-critical training with three seeds; their mean, and its confidence."""
     words, model = paths.out / "words", paths.out / "model"
     splits = [part for split in dev_splits(paths.data) for part in ("--split", split)]
@@ -135,13 +136,18 @@ def stages_of_m_rnn(paths: Paths) -> list[Stage]:
         run = paths.out / f"run-{number}"
         changes = (f"init_from={words}", f"seed={number}")
         runs.append(run)
-        rewarded.append(train_stage(run.name, paths, "m-rnn", "deixis/captioner-cider", run, *changes))
+        rewarded.append(train_stage(run.name, paths, "captioner", "deixis/captioner-cider", run, *changes))
     return [
-        train_stage("words", paths, "m-rnn", "deixis/captioner", words),
+        train_stage("words", paths, "captioner", "deixis/captioner", words),
         *rewarded,
         Stage("average", [script("average_models"), model, *runs], "flags"),
         Stage("confidence", calibrate, "flags"),
     ]
+
+
+def stages_of_m_rnn(paths: Paths) -> list[Stage]:
+    """The paper's network, on the features of the shipped encoder."""
+    return [train_stage("m-rnn", paths, "m-rnn", "papers/m-rnn", paths.out / "run", "epochs=3")]
 
 
 def stages_of_hm_lstm(paths: Paths) -> list[Stage]:
@@ -164,6 +170,7 @@ MODELS: dict[str, Callable[[Paths], list[Stage]]] = {
     "encoder": stages_of_encoder,
     "fast-encoder": stages_of_fast_encoder,
     "grounder": stages_of_grounder,
+    "captioner": stages_of_captioner,
     "m-rnn": stages_of_m_rnn,
     "hm-lstm": stages_of_hm_lstm,
     "describer": stages_of_describer,
@@ -242,7 +249,12 @@ def main() -> None:
     parser.add_argument("--fast-start", type=Path, help="TinyViT, for the fast encoder")
     parser.add_argument("--names", type=Path, help="folder of photos that are named by their files")
     parser.add_argument(
-        "--also", type=Path, nargs="+", default=[], metavar="DATA", help="other sources, for search, grounder and m-rnn"
+        "--also",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="DATA",
+        help="other sources, for search, grounder and captioner",
     )
     parser.add_argument("--set", action="append", default=[], metavar="STAGE.KEY=VALUE")
     chosen = parser.parse_args()

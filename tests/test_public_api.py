@@ -67,7 +67,7 @@ def test_models_is_a_list_and_a_package() -> None:
     from deixis.models import CCA
 
     names = [model.name for model in deixis.models()]
-    assert {"describer", "grounder", "m-rnn", "two-branch"} <= set(names)
+    assert {"captioner", "describer", "grounder", "two-branch"} <= set(names)
     assert names == sorted(names)
     assert CCA.__module__.startswith("deixis.models.")
 

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from deixis.errors import DeixisError, PhotoError
 from deixis.models.installed import model_folder
-from deixis.models.m_rnn.captioning import CaptionResult, load_captioner
 from deixis.models.m_rnn.decoding import Decoding
+from deixis.models.m_rnn.pipeline import CaptionResult, load_captioner
 from deixis.runtime.devices import use_one_thread
 from deixis.search.collection import search_encoder
 from deixis.search.encoder import SearchEncoder

@@ -74,4 +74,4 @@ def test_problems_are_one_line(
     assert "nothing.pt: no such file" in command.error(*into, "open-clip:small:nothing.pt")
     assert "another model" in command.error(*into, "open-clip:small")
     assert "nix: no such directory" in command.error(*into, "nix")
-    assert "cannot compare" in command.error(*into, "m-rnn")
+    assert "cannot compare" in command.error(*into, "captioner")

@@ -12,30 +12,31 @@ from typing import Any
 import numpy as np
 import pytest
 
+from deixis.models.captioner.confidence import Confidence
+from deixis.models.captioner.pipeline import CONFIDENCE
 from deixis.models.installed import model_folder
-from deixis.models.m_rnn.captioning import CONFIDENCE, CaptionPipeline, load_captioner
-from deixis.models.m_rnn.confidence import Confidence
+from deixis.models.m_rnn.pipeline import CaptionPipeline, load_captioner
 from deixis.storage.artifacts import add_part
 from deixis.vision import encoders
 from tests.cli.conftest import Command
-from tests.models.captioner import train_small_captioner
 from tests.models.coloured import make_coloured
+from tests.models.small_captioner import train_small_captioner
 from tests.unchecked import without_checksums
 from tests.vision.feature_store.small import colour_encoder
 
-SIZES = ["first_embedding_dim=8", "second_embedding_dim=12", "hidden_size=12", "multimodal_dim=16", "min_count=2"]
+SIZES = ["first_embedding_dim=8", "second_embedding_dim=12", "multimodal_dim=16", "min_count=2"]
 BRIEF = ["epochs=2", "batch_size=8", "device=cpu", "threads=1"]
 SMALL_RUN = [word for each in (*SIZES, *BRIEF) for word in ("--set", each)]
-CAPTION = ("caption", "--model", "m-rnn.model")
+CAPTION = ("caption", "--model", "captioner.model")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Photos in four colours in ./images, the data set in ./data, and in ./m-rnn.model a model that names colours."""
+    """Photos in four colours in ./images, the data set in ./data, and in ./captioner.model one that names them."""
     folder = tmp_path_factory.mktemp("captioner")
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: colour_encoder())
-        train_small_captioner(make_coloured(folder), folder / "m-rnn.model")
+        train_small_captioner(make_coloured(folder), folder / "captioner.model")
     return folder
 
 
@@ -115,7 +116,7 @@ def test_xmp_sidecars_hold_the_best_caption_and_foreign_ones_are_kept(
 def test_a_caption_that_the_model_is_not_sure_of_is_marked_and_not_written_to_xmp(
     folder: Path, tmp_path: Path, command: Command
 ) -> None:
-    shutil.copytree(folder / "m-rnn.model", tmp_path / "model")
+    shutil.copytree(folder / "captioner.model", tmp_path / "model")
     for name in ("0000.png", "0001.png"):
         shutil.copy(folder / "images" / name, tmp_path)
     photos = [tmp_path / name for name in ("0000.png", "0001.png")]
@@ -195,23 +196,23 @@ def test_training_reports_the_perplexity(tmp_path: Path, command: Command) -> No
 
 def test_evaluate_captions_scores_gold_and_generated_captions(tmp_path: Path, command: Command) -> None:
     evaluate = ["evaluate", "captions", "--data", "data", "--split", "dev"]
-    found = command.json(*evaluate, "--model", "m-rnn.model")
+    found = command.json(*evaluate, "--model", "captioner.model")
     assert (found["task"], found["n"], found["oov"]) == ("captions", 8, 0)
     assert 1 < found["perplexity"] < 2
     assert found["interval"]["perplexity"][0] <= found["perplexity"] <= found["interval"]["perplexity"][1]
     assert found["bleu1"] > 90
     results = [{"image_id": f"{number:04d}", "caption": "A red wall"} for number in (8, 9, 10, 11, 20, 21, 22, 23)]
     (tmp_path / "theirs.json").write_text(json.dumps(results))
-    compared = command.json(*evaluate, "--predictions", tmp_path / "theirs.json", "--against", "m-rnn.model")
+    compared = command.json(*evaluate, "--predictions", tmp_path / "theirs.json", "--against", "captioner.model")
     assert compared["bleu1"] < 80  # three of four walls have another colour
     assert compared["difference"]["bleu1"]["difference"] == pytest.approx(compared["bleu1"] - found["bleu1"])
     assert "--model DIR" in command.error(*evaluate)
 
 
 def test_a_captioner_can_be_evaluated_on_retrieval(command: Command) -> None:
-    options = ["--model", "m-rnn.model", "--data", "data", "--split", "dev"]
+    options = ["--model", "captioner.model", "--data", "data", "--split", "dev"]
     assert command.json("evaluate", "retrieval", *options)["t2i_r1"] > 40  # two photos per colour; chance is 12.5
-    assert "m-rnn.model" in command.error("evaluate", "sentences", *options)
+    assert "captioner.model" in command.error("evaluate", "sentences", *options)
 
 
 def test_rerank_sorts_captions_by_consensus(command: Command) -> None:
@@ -229,7 +230,7 @@ def test_the_suggested_command_makes_the_neighbours_that_reranking_needs(
     folder: Path, tmp_path: Path, command: Command
 ) -> None:
     model, consensus = tmp_path / "plain" / "model", tmp_path / "consensus.model"
-    shutil.copytree(folder / "m-rnn.model" / "model", model)
+    shutil.copytree(folder / "captioner.model" / "model", model)
     alone = ["caption", "images/0009.png", "--model", model, "--rerank", "cider"]
     error = command.error(*alone)
     suggested = f"deixis train consensus --data DATA --set captioner={model}"
@@ -249,7 +250,16 @@ def test_the_suggested_command_makes_the_neighbours_that_reranking_needs(
 
 
 def test_train_consensus_has_json_and_settings(tmp_path: Path, command: Command) -> None:
-    arguments = ["train", "consensus", "--data", "data", "--set", "captioner=m-rnn.model", "--out", tmp_path / "near"]
+    arguments = [
+        "train",
+        "consensus",
+        "--data",
+        "data",
+        "--set",
+        "captioner=captioner.model",
+        "--out",
+        tmp_path / "near",
+    ]
     document = command.json(*arguments, "--set", "tune=false", "--set", "neighbours=3")
     assert (document["photos"], document["sentences"], document["dev"]) == (16, 32, None)
     assert document["settings"]["neighbours"] == 3
@@ -258,7 +268,7 @@ def test_train_consensus_has_json_and_settings(tmp_path: Path, command: Command)
 
 
 def test_a_model_of_a_newer_version_is_refused(folder: Path, tmp_path: Path, command: Command) -> None:
-    shutil.copytree(folder / "m-rnn.model", tmp_path / "newer")
+    shutil.copytree(folder / "captioner.model", tmp_path / "newer")
     without_checksums(tmp_path / "newer")
     path = tmp_path / "newer" / "model" / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 99}))
@@ -269,7 +279,7 @@ def test_a_model_of_a_newer_version_is_refused(folder: Path, tmp_path: Path, com
 def test_the_confidence_is_fitted_to_photos_with_captions_and_stored_in_the_model(
     folder: Path, tmp_path: Path, command: Command
 ) -> None:
-    shutil.copytree(folder / "m-rnn.model", tmp_path / "model")
+    shutil.copytree(folder / "captioner.model", tmp_path / "model")
     data = make_coloured(tmp_path, 120).path
     document = command.json("calibrate", data, "--captions", tmp_path / "model")
     [scores] = document["scores"].values()

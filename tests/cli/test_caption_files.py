@@ -10,8 +10,8 @@ import pytest
 
 from deixis.cli.caption import caption_journal, write_sidecar
 from deixis.errors import DeixisError, PhotoError
-from deixis.models.m_rnn.captioning import CaptionResult
 from deixis.models.m_rnn.decoding import GeneratedSentence
+from deixis.models.m_rnn.pipeline import CaptionResult
 from deixis.storage.progress import OnProgress, no_progress
 
 

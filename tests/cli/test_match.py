@@ -25,7 +25,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("model", ["two-branch", "m-rnn"])
+@pytest.mark.parametrize("model", ["two-branch", "captioner"])
 def test_sentences_are_ranked_by_the_scores_of_the_model(model: str, photo: Path, file: Path, command: Command) -> None:
     document = command.json("match", photo, "--sentences", file, "--model", model)
     assert document["photo"] == str(photo)

@@ -161,7 +161,7 @@ def test_lost_figures_are_marked_and_absent_ones_are_empty(command: Command) -> 
 
 SMALL_CAPTIONER = [
     *("epochs=2", "batch_size=16", "learning_rate=0.02", "min_count=2", "device=cpu", "threads=1"),
-    *("first_embedding_dim=8", "second_embedding_dim=12", "hidden_size=12", "multimodal_dim=16"),
+    *("first_embedding_dim=8", "second_embedding_dim=12", "multimodal_dim=16"),
 ]
 
 
@@ -197,14 +197,14 @@ def test_captioners_are_trained_and_scored_row_by_row(data: Path, command: Comma
         (("entities-3", "--data", "data", "--set", "componentz=3"), "componentz"),
         (("entities-1", "--data", "data", "--set", "embedding_dim=3"), "entities-1"),
         (("entities-3", "--data", "data", "--rows", "cca", "--set", "train_on=phrases"), "train_on defines the row"),
-        (("m-rnn-9", "--data", "data", "--set", "recurrent_cell=lstm"), "recurrent_cell defines the row m-rnn"),
+        (("m-rnn-9", "--data", "data", "--set", "image_input=nowhere"), "image_input defines the row m-rnn"),
         (("two-branch-2", "--data", "data", "--set", "loss=softmax"), "loss defines the row linear-one-way"),
         (("entities-3", "--data", "data", "--set", "seed=3"), "--set seed=3: a table sets it itself"),
         (("two-branch-1", "--data", "data", "--rows", "constraints", "--set", "epochs=2"), "epochs=2"),
         (("entities-4", "--data", "data", "--inputs", "both"), "--inputs both: table entities-4"),
         (
-            ("m-rnn-9", "--data", "data", "--rows", "m-rnn", "--set", "second_embedding_dim=12"),
-            "hidden_size=256: with recurrent_cell=relu",
+            ("m-rnn-9", "--data", "data", "--rows", "vis-in-rnn-both-shared", "--set", "multimodal_dim=12"),
+            "image_input=both-shared",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),

@@ -8,20 +8,20 @@ import pytest
 
 from deixis.cluster import CaptionJob, ClusterWorkers, caption_photos
 from deixis.errors import DeixisError, PhotoError
-from deixis.models.m_rnn import captioning
-from deixis.models.m_rnn.captioning import CaptionResult, load_captioner
+from deixis.models.captioner.spec import CaptionerDataSettings
+from deixis.models.m_rnn import pipeline as captioning
 from deixis.models.m_rnn.decoding import Decoding
-from deixis.models.m_rnn.spec import CaptionDataSettings
+from deixis.models.m_rnn.pipeline import CaptionResult, load_captioner
 from tests.cluster.conftest import tiny_encoder
-from tests.models.captioner import train_small_captioner
 from tests.models.coloured import make_coloured
+from tests.models.small_captioner import train_small_captioner
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with photos in images and a captioner in m-rnn."""
     path = tmp_path_factory.mktemp("writing")
-    data = CaptionDataSettings(encoder=tiny_encoder(path / "tiny"), feature_grid=2)
+    data = CaptionerDataSettings(encoder=tiny_encoder(path / "tiny"), feature_grid=2)
     train_small_captioner(make_coloured(path), path / "m-rnn", data=data)
     return path
 

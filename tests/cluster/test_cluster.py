@@ -29,7 +29,7 @@ def test_workers_have_telemetry_turned_off(workers: ClusterWorkers) -> None:
 
 
 def test_tasks_contain_whole_batches() -> None:
-    from deixis.models.m_rnn.captioning import _PHOTOS_PER_BLOCK
+    from deixis.models.m_rnn.pipeline import _PHOTOS_PER_BLOCK
     from deixis.vision.extraction import BATCH, FULL_SIZE_BATCH
 
     assert [PART % batch for batch in (BATCH, FULL_SIZE_BATCH, _PHOTOS_PER_BLOCK)] == [0, 0, 0]

@@ -47,7 +47,12 @@ from tests.models.hm_lstm.test_correspondence import model, parsed
 from tests.search.index.fakes import DIMENSION, ColourEncoder, ReadIndex, photo
 
 PACKAGE = Path(__file__).parents[2] / "src" / "deixis"
-MODELS = ("models/shipped/grounder", "models/shipped/two-branch", "models/shipped/describer", "models/shipped/m-rnn")
+MODELS = (
+    "models/shipped/grounder",
+    "models/shipped/two-branch",
+    "models/shipped/describer",
+    "models/shipped/captioner",
+)
 PARTS = (
     *("vision/models/encoder", "vision/models/head", "vision/models/fast"),
     *(f"language/models/{name}" for name in ("parser", "chunker", "tagger", "entity_types", "words")),

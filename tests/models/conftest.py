@@ -8,8 +8,8 @@ import pytest
 
 from deixis.models import provenance
 from deixis.vision import encoders
-from tests.models.captioner import train_small_captioner
 from tests.models.coloured import make_coloured
+from tests.models.small_captioner import train_small_captioner
 from tests.vision.feature_store.small import colour_encoder
 
 

@@ -41,7 +41,12 @@ SMALL: dict[str, dict[str, Any]] = {
     },
     "m-rnn": {
         **NETWORK,
-        **{"first_embedding_dim": 6, "second_embedding_dim": 8, "hidden_size": 8, "multimodal_dim": 8, "min_count": 2},
+        **{"first_embedding_dim": 6, "second_embedding_dim": 8, "multimodal_dim": 8, "min_count": 2},
+    },
+    "captioner": {
+        **NETWORK,
+        **{"embedding_dim": 6, "hidden_size": 8, "multimodal_dim": 8, "min_count": 2, "feature_grid": 2},
+        **{"attention_dim": 4, "attention_heads": 2, "cell_layers": 1, "cell_dim": 4},
     },
     "consensus": {"tune": False, "neighbours": 3},
     "hm-lstm": {**NETWORK, "hidden_size": 8, "embedding_dim": 6, "proposals": "corners", "max_proposals": 4},
@@ -58,7 +63,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         dataset = make_quarters(folder, 12)
         (folder / "vectors.txt").write_text(VECTORS)
         SMALL["hm-lstm"]["word_vectors"] = str(folder / "vectors.txt")
-        SMALL["consensus"]["captioner"] = str(folder / "m-rnn")
+        SMALL["consensus"]["captioner"] = str(folder / "captioner")
         for name in sorted(SMALL, key=lambda name: name == "consensus"):
             deixis.train(name, dataset, out=folder / name, **SMALL[name])
     return folder

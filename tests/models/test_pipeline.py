@@ -220,7 +220,7 @@ def test_one_photo_gives_one_result_and_a_list_gives_a_list() -> None:
     ("name", "run"),
     [
         ("grounder", lambda model: model.ground([DOGS, DOGS, DOGS], ["Two dogs."] * 3)),
-        ("m-rnn", lambda model: model.caption([DOGS, DOGS, DOGS])),
+        ("captioner", lambda model: model.caption([DOGS, DOGS, DOGS])),
         ("two-branch", lambda model: model.encode_images([DOGS, DOGS, DOGS])),
     ],
 )

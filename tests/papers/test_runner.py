@@ -20,12 +20,12 @@ from deixis.evaluation.phrase_localization import RankedPredictions, localizatio
 from deixis.evaluation.predictions import Prediction
 from deixis.evaluation.retrieval import Ranking, recall_at_k, region_retrieval
 from deixis.language.vectors import WordVectors
-from deixis.models.consensus.consensus import Candidates, best_first, cross_validated_order, oracle_scores
-from deixis.models.consensus.reranking import Neighbours, RerankConfig, neighbour_vectors
 from deixis.models.evaluation import EvaluationData, search_phrases
-from deixis.models.m_rnn.captioning import CaptionPipeline
+from deixis.models.m_rnn.consensus import Candidates, best_first, cross_validated_order, oracle_scores
 from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence
 from deixis.models.m_rnn.evaluation import caption_perplexity
+from deixis.models.m_rnn.pipeline import CaptionPipeline
+from deixis.models.m_rnn.reranking import Neighbours, RerankConfig, neighbour_vectors
 from deixis.models.photo_features import find_or_compute_features
 from deixis.models.pipeline import Pipeline
 from deixis.models.training import runner as training_runner
@@ -63,7 +63,7 @@ SMALL_NETWORK = (
 )
 SMALL_CAPTIONER = (
     *("epochs=8", "batch_size=16", "learning_rate=0.03", "min_count=2", "device=cpu", "threads=1"),
-    *("first_embedding_dim=8", "second_embedding_dim=12", "hidden_size=12", "multimodal_dim=16"),
+    *("first_embedding_dim=8", "second_embedding_dim=12", "multimodal_dim=16"),
 )
 SMALL_HM_LSTM = (
     *("epochs=1", "round_epochs=1", "rounds=1", "batch_size=16", "hidden_size=8", "embedding_dim=6", "max_proposals=4"),

@@ -147,10 +147,10 @@ print(len(model.describe(photos[4], top=2, regions=3)))
 def test_captions_are_written_scored_and_reranked(run: Run) -> None:
     code = """
 import numpy as np
-from deixis.models.consensus.reranking import Neighbours, Reranker
+from deixis.models.m_rnn.reranking import Neighbours, Reranker
 from deixis.models.m_rnn.model import VectorsAndCells
 
-captioner = deixis.load("m-rnn")
+captioner = deixis.load("captioner")
 found = captioner.caption(photos[:2], top=3)
 print(all(1 <= len(each.captions) <= 3 for each in found))
 model, (vectors, cells) = captioner.model, captioner.model.references_

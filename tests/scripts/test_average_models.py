@@ -10,15 +10,15 @@ import pytest
 import torch
 
 from deixis.language.vocabulary import Vocabulary
-from deixis.models.m_rnn.captioning import CaptionPipeline, load_captioner
-from deixis.models.m_rnn.model import MRNN, VectorsAndCells
+from deixis.models.m_rnn.model import MRNN
+from deixis.models.m_rnn.pipeline import CaptionPipeline, load_captioner
 from deixis.models.m_rnn.spec import MRNNSettings
 from deixis.models.provenance import EncoderInfo, Provenance
 from deixis.storage.artifacts import CARD
 from tests.scripts.conftest import Script
 
 SETTINGS = MRNNSettings(
-    first_embedding_dim=4, second_embedding_dim=4, hidden_size=4, multimodal_dim=4, min_count=1, reference_photos=2
+    first_embedding_dim=4, second_embedding_dim=4, multimodal_dim=4, min_count=1, reference_photos=2
 )
 
 
@@ -26,7 +26,7 @@ def write_model(folder: Path, seed: int, multimodal_dim: int = 4) -> None:
     torch.manual_seed(seed)
     vocabulary = Vocabulary.fit([("a", "dog"), ("a", "cat")], 1)
     model = MRNN(6, vocabulary, replace(SETTINGS, multimodal_dim=multimodal_dim))
-    model.fit_statistics(VectorsAndCells(np.random.default_rng(0).normal(size=(5, 6)).astype(np.float32)), 0)
+    model.fit_statistics(np.random.default_rng(0).normal(size=(5, 6)).astype(np.float32), 0)
     provenance = Provenance(EncoderInfo("pixels", "0"), scores={"cider": 1.0})
     CaptionPipeline(model, provenance, card="The card of one model.").save_pretrained(folder)
 

@@ -20,7 +20,7 @@ from deixis.data.scenes import write_scenes
 from deixis.models.describer.description import Describer
 from deixis.models.grounding import load_embedding_model
 from deixis.models.installed import shipped_models
-from deixis.models.m_rnn.captioning import load_captioner
+from deixis.models.m_rnn.pipeline import load_captioner
 from deixis.search.calibration import Calibration
 from deixis.search.collection import search_encoder
 from deixis.search.encoder import PHOTO_MODEL
@@ -120,7 +120,7 @@ def test_the_grounder_can_be_trained_again(data: Path, tmp_path: Path) -> None:
 
 def test_the_captioner_can_be_trained_again(tmp_path: Path) -> None:
     data = make_data(tmp_path, 50, {"train": 0.3, "dev": 0.7})  # a calibration needs 30 photos
-    done = retrain("m-rnn", data, tmp_path / "out", "words", "run-1", "run-2", "run-3")
+    done = retrain("captioner", data, tmp_path / "out", "words", "run-1", "run-2", "run-3")
     assert done.returncode == 0, done.stderr
     captioner = load_captioner(tmp_path / "out" / "model")
     assert captioner.model.vocabulary

@@ -20,7 +20,7 @@ from deixis.data.dataset import Dataset, make_dataset, move_images
 from deixis.data.records import Caption, Photo
 from deixis.data.tables import read_manifest, write_manifest
 from deixis.errors import DatasetError
-from deixis.models.m_rnn.captioning import CaptionResult
+from deixis.models.m_rnn.pipeline import CaptionResult
 from deixis.search.results import Hit, PhotoRecord, write_csv
 
 EVIL = "dog\x1b]0;title\x07\x9b2J\u202egpj\u200f.jpg"

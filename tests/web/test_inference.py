@@ -10,8 +10,8 @@ from PIL import Image
 
 from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError
+from deixis.models.captioner import match_ranking
 from deixis.models.grounding import load_embedding_model, load_grounding_model
-from deixis.models.m_rnn import match_ranking
 from deixis.web.inference import InferenceService, PhotoInput, ResultCache
 
 DOGS = SAMPLES / "images" / "dogs.jpg"

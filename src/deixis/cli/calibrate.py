@@ -80,18 +80,21 @@ def calibrate(
 def calibrate_captions(model: str, data: Sequence[Path], splits: Sequence[str], *, json: bool) -> None:
     """Fit the confidence of the captions of a model and store it in the directory of the model."""
     from deixis.data.merging import named_splits
-    from deixis.models.installed import model_folder
-    from deixis.models.m_rnn.captioning import CONFIDENCE, load_captioner
-    from deixis.models.m_rnn.confidence_fitting import (
+    from deixis.models.captioner.confidence_fitting import (
         evaluate_halves,
         fit_confidence,
         read_caption_sources,
         summarize,
     )
+    from deixis.models.captioner.pipeline import CONFIDENCE, CaptionerPipeline
+    from deixis.models.installed import model_folder
+    from deixis.models.m_rnn.pipeline import load_captioner
     from deixis.storage.artifacts import add_part
 
     folder = model_folder(model)
     captioner = load_captioner(model)
+    if not isinstance(captioner, CaptionerPipeline):
+        raise DeixisError(f"{model}: captions of {captioner.kind} have no confidence; a model of captioner has one")
     with progress("photos") as on_progress:
         sources = read_caption_sources(captioner, named_splits(data, splits), on_progress)
     for source in sources:

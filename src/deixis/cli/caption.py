@@ -21,7 +21,7 @@ from deixis.storage.remote import is_remote, photo_path
 
 if TYPE_CHECKING:
     from deixis.cluster import CaptionJob
-    from deixis.models.m_rnn.captioning import CaptionResult
+    from deixis.models.m_rnn.pipeline import CaptionResult
 
     CaptionAll = Callable[..., Iterator[tuple[Path, CaptionResult | PhotoError]]]
     """Takes photos and `on_progress`; yields the captions of each photo, in order."""
@@ -56,16 +56,16 @@ def caption(
     ],
     model: Annotated[
         str, typer.Option(metavar="NAME|DIR", help="Caption model: a name from deixis models, or a directory.")
-    ] = "m-rnn",
+    ] = "captioner",
     beam: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Beam width (default: 5, or 10 with --rerank bleu or cider).")
     ] = None,
     rerank: Annotated[
         Rerank | None,
         typer.Option(
-            help="Rank captions by how well they match the photo (match), by their similarity to captions of similar "
-            "training photos (bleu, cider) or by probability (none). Default: match for m-rnn, cider for a model of "
-            "deixis train consensus, else none."
+            help="Rank captions by how well they match the photo (match; captioner only), by their similarity to "
+            "captions of similar training photos (bleu, cider) or by probability (none). Default: match for captioner, "
+            "cider for a model of deixis train consensus, else none."
         ),
     ] = None,
     neighbours: Annotated[
@@ -112,8 +112,8 @@ def caption(
     Captions that the model is not sure of are marked "not sure: perhaps". With --csv, an interrupted run is continued
     by the same command.
     """
-    from deixis.models.m_rnn.captioning import default_beam, load_captioner
     from deixis.models.m_rnn.decoding import Decoding
+    from deixis.models.m_rnn.pipeline import default_beam, load_captioner
 
     if sample and rerank not in (None, "none"):
         raise DeixisError("--rerank: needs beam search; leave out --sample")
@@ -357,8 +357,8 @@ def _file_stamp(path: Path) -> list[int] | None:
 
 
 def _result(line: dict[str, Any]) -> CaptionResult:
-    from deixis.models.m_rnn.captioning import CaptionResult
     from deixis.models.m_rnn.decoding import GeneratedSentence
+    from deixis.models.m_rnn.pipeline import CaptionResult
 
     captions = (GeneratedSentence(tuple(words), score, finished) for words, score, finished in line["captions"])
     return CaptionResult(tuple(captions), tuple(line["consensus"]), tuple(line["confidence"]), tuple(line["sure"]))

@@ -23,7 +23,8 @@ def train(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="cca, two-branch, similarity, grounder, m-rnn, consensus, hm-lstm, or a model of another package.",
+            help="cca, two-branch, similarity, grounder, captioner, m-rnn, consensus, hm-lstm, or a model of another "
+            "package.",
         ),
     ],
     data: Annotated[

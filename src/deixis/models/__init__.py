@@ -23,6 +23,8 @@ from deixis.exports import lazy_exports
 if TYPE_CHECKING:
     from deixis.models.base import Embedder as Embedder
     from deixis.models.base import Scorer as Scorer
+    from deixis.models.captioner.model import Captioner as Captioner
+    from deixis.models.captioner.spec import CaptionerSettings as CaptionerSettings
     from deixis.models.cca.model import CCA as CCA
     from deixis.models.cca.model import Stacked as Stacked
     from deixis.models.cca.spec import CCASettings as CCASettings
@@ -47,6 +49,8 @@ __all__, __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "base": "Embedder Scorer",
+        "captioner.model": "Captioner",
+        "captioner.spec": "CaptionerSettings",
         "cca.model": "CCA Stacked",
         "cca.spec": "CCASettings",
         "grounder.model": "Grounder GroundingOutput",
@@ -72,7 +76,7 @@ class _CallableModule(ModuleType):
         Examples
         --------
         >>> import deixis
-        >>> {"grounder", "m-rnn", "two-branch"} <= {model.name for model in deixis.models()}
+        >>> {"captioner", "grounder", "two-branch"} <= {model.name for model in deixis.models()}
         True
         """
         from deixis.models.installed import shipped_models

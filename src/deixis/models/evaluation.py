@@ -65,8 +65,8 @@ from deixis.vision.feature_store.files import read_manifest
 if TYPE_CHECKING:
     from deixis.evaluation.predictions import NegativePrediction, Prediction
     from deixis.models.grounding import RegionPipeline
-    from deixis.models.m_rnn.captioning import CaptionPipeline, Ranker
     from deixis.models.m_rnn.evaluation import CaptionerScores
+    from deixis.models.m_rnn.pipeline import CaptionPipeline, Ranker
     from deixis.models.photo_features import PhotoFeatures
 
 Name = str | PathLike[str]
@@ -588,7 +588,7 @@ def _photo_statistics(
 
 
 def _ranker(on: EvaluationData, pipeline: CaptionPipeline, rerank: Reranking, neighbours: Name | None) -> Ranker | None:
-    from deixis.models.consensus.reranking import Oracle
+    from deixis.models.m_rnn.reranking import Oracle
 
     if rerank != "bleu-oracle" and rerank != "cider-oracle":
         return pipeline.ranker(rerank, neighbours)

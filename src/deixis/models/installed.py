@@ -59,7 +59,7 @@ def shipped_models() -> list[InstalledModel]:
 
     Examples
     --------
-    >>> {"grounder", "m-rnn", "two-branch"} <= {model.name for model in shipped_models()}
+    >>> {"captioner", "grounder", "two-branch"} <= {model.name for model in shipped_models()}
     True
     """
     return _installed_in(SHIPPED, "capabilities")

@@ -43,11 +43,14 @@ if TYPE_CHECKING:
     from deixis.language.vocabulary import Vocabulary
     from deixis.models.describer.description import Describer, RegionDescription
     from deixis.models.grounding import Grounding
-    from deixis.models.m_rnn.captioning import CaptionResult
+    from deixis.models.m_rnn.pipeline import CaptionResult
     from deixis.models.photo_features import PhotoFeatures
     from deixis.vision.encoder import ImageEncoder
 
 Rerank = Literal["none", "match", "bleu", "cider"]
+
+DEFAULT_CAPTIONER = "captioner"
+"""The model that writes captions if none is named."""
 
 CAPABILITIES = {
     "encode_images": "encode photos",
@@ -268,7 +271,7 @@ class Pipeline(ABC):
         rerank
             match: order the captions of the beam by their probability and by how well they match the photo; bleu or
             cider: by their similarity to the captions of similar training photos; none: by their probability. The
-            default depends on the model; that of ``m-rnn`` is match.
+            default depends on the model; that of ``captioner`` is match.
 
         Returns
         -------
@@ -494,10 +497,11 @@ def load(model: str | PathLike[str], *, device: str | None = None) -> Pipeline:
     folder = model_folder(model)
     if not folder.is_dir():
         known = [each.name for each in shipped_models()]
-        near = get_close_matches(str(model), known, n=1)
+        near = [] if name in model_names() else get_close_matches(name, known, n=1)
+        trained = name if name in model_names() else "MODEL"
         raise DeixisError(
             f"{model}: no such directory, and no model of this name comes with deixis ({', '.join(known)}); "
-            + (f"did you mean {near[0]!r}?" if near else "make one with: deixis train MODEL --data DATA")
+            + (f"did you mean {near[0]!r}?" if near else f"make one with: deixis train {trained} --data DATA")
         )
     artifact = read_artifact(folder, mapped=True)
     if not has_model(artifact.kind):
@@ -524,7 +528,7 @@ def caption(
     top: int = 1,
     start: str = "",
     rerank: Rerank | None = None,
-    model: str | PathLike[str] = "m-rnn",
+    model: str | PathLike[str] = DEFAULT_CAPTIONER,
 ) -> CaptionResult:
     """Write captions for a photo.
 

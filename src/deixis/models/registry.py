@@ -37,8 +37,9 @@ _BUILT_IN = {
     "two-branch": "deixis.models.matching.spec:TWO_BRANCH",
     "similarity": "deixis.models.matching.spec:SIMILARITY",
     "grounder": "deixis.models.grounder.spec:SPEC",
+    "captioner": "deixis.models.captioner.spec:SPEC",
     "m-rnn": "deixis.models.m_rnn.spec:SPEC",
-    "consensus": "deixis.models.consensus.spec:SPEC",
+    "consensus": "deixis.models.m_rnn.spec:CONSENSUS",
     "hm-lstm": "deixis.models.hm_lstm.spec:SPEC",
 }
 
@@ -144,9 +145,19 @@ class ModelSpec:
             if str(source).startswith(("papers/", "deixis/")) and not Path(source).exists():
                 names = list(self.preset_values)
                 near = get_close_matches(str(source), names, n=1)
+                others = [model for model in _BUILT_IN if str(source) in get_spec(model).preset_values]
                 hint = f"did you mean {near[0]!r}?" if near else f"the presets are: {', '.join(names) or 'none'}"
+                if others:
+                    hint = f"it is one of {others[0]}: deixis train {others[0]} --settings {source}"
                 raise DeixisError(f"--settings {source}: {self.name} has no preset of this name; {hint}")
             settings = settings.with_file(Path(source))
+        for assignment in assignments:
+            setting = assignment.partition("=")[0].strip()
+            others = [] if setting in settings.names else _models_with(setting)
+            if others:
+                raise DeixisError(
+                    f"--set {assignment}: {self.name} has no such setting; {' and '.join(others)} have it"
+                )
         return settings.with_assignments(assignments).with_values(values or {})
 
 
@@ -174,6 +185,11 @@ def model_names() -> list[str]:
     True
     """
     return [*_BUILT_IN, *(name for name in sorted(_registered()) if name not in _BUILT_IN)]
+
+
+def _models_with(setting: str) -> list[str]:
+    """Return the built-in models that have a setting."""
+    return [model for model in _BUILT_IN if setting in get_spec(model).defaults.names]
 
 
 def has_model(name: str) -> bool:

@@ -160,7 +160,8 @@ def count_triplets(batch: TripletBatch, settings: TwoBranchSettings) -> int:
 def describe_recurrent_layer(settings: Settings) -> ModelScores:
     """Compute Table 6 of m-RNN: the size of the recurrent layer, and 1 if it is an LSTM."""
     values = settings.to_json()
-    return ModelScores({"size": values["hidden_size"], "lstm": float(values["recurrent_cell"] == "lstm")})
+    has_lstm = "second_embedding_dim" not in values  # the captioner; in the paper's network the layer has this size
+    return ModelScores({"size": values["hidden_size" if has_lstm else "second_embedding_dim"], "lstm": float(has_lstm)})
 
 
 def _no_proposals(photo_id: str) -> np.ndarray:

@@ -24,7 +24,7 @@ from deixis.storage.progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
     from deixis.models.grounding import EmbeddingPipeline, RegionPipeline
-    from deixis.models.m_rnn.captioning import CaptionPipeline
+    from deixis.models.m_rnn.pipeline import CaptionPipeline
 
 Verdict = Literal["holds", "does not hold", "cannot tell"]
 

@@ -17,13 +17,13 @@ from deixis.evaluation.phrase_precision import average_precisions
 from deixis.evaluation.ranked_boxes import NEVER
 from deixis.evaluation.retrieval import Ranking, recall_at_k
 from deixis.models.base import Scorer
-from deixis.models.consensus.consensus import Candidates, cross_validated_order
-from deixis.models.consensus.reranking import Neighbours, Oracle, RerankConfig, neighbour_vectors
 from deixis.models.evaluation import EvaluationData, phrase_scores, score_ranking
+from deixis.models.m_rnn.consensus import Candidates, cross_validated_order
 from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence
 from deixis.models.m_rnn.evaluation import score_captioner
-from deixis.models.m_rnn.model import MRNN, as_vectors_and_cells
+from deixis.models.m_rnn.model import MRNN, photo_arrays
 from deixis.models.m_rnn.model import Photos as PhotoInputs
+from deixis.models.m_rnn.reranking import Neighbours, Oracle, RerankConfig, neighbour_vectors
 from deixis.models.matching.combined import ENTITIES, PARTS_ALONE, TWO_BRANCH, Combined, WithParts, mentioned_phrases
 from deixis.papers.results import ModelScores
 from deixis.papers.tables import CaptionOptions, Weights, find_table
@@ -31,7 +31,7 @@ from deixis.papers.tables import CaptionOptions, Weights, find_table
 if TYPE_CHECKING:
     from deixis.arrays import FloatArray, Floats
     from deixis.models.grounding import EmbeddingPipeline, RegionPipeline
-    from deixis.models.m_rnn.captioning import CaptionPipeline, Ranker
+    from deixis.models.m_rnn.pipeline import CaptionPipeline, Ranker
     from deixis.models.pipeline import Pipeline
 
 _COMBINATIONS = {"entities": ENTITIES, "parts-alone": PARTS_ALONE, "two-branch": TWO_BRANCH}
@@ -246,7 +246,7 @@ class CrossValidatedReranker:
 
     def scores(self, photos: PhotoInputs, sentences: Sequence[Sequence[GeneratedSentence]]) -> list[FloatArray]:
         feature = self.neighbours.config.neighbour_feature
-        vectors = neighbour_vectors(self.model, as_vectors_and_cells(photos).vectors, feature)
+        vectors = neighbour_vectors(self.model, photo_arrays(photos)[0], feature)
         candidates = Candidates(vectors, [[each.words for each in some] for some in sentences], self.references)
         order, settings = cross_validated_order(self.neighbours.consensus(self.model), candidates, self.similarity)
         chosen = ", ".join(f"{each.neighbours} and {each.m}" for each in settings)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from deixis.errors import DeixisError
 from deixis.models.arguments import PhotoLike, open_image
@@ -16,9 +16,9 @@ from deixis.search.index.snapshot import Box
 from deixis.web.responses import Captions, Description, Grounding
 
 if TYPE_CHECKING:
+    from deixis.models.captioner.pipeline import CaptionerPipeline
     from deixis.models.describer.description import Describer
     from deixis.models.grounding import PhotoProposals, RegionPipeline
-    from deixis.models.m_rnn.captioning import CaptionPipeline
 
 _CACHED_RESULTS = 1000
 T = TypeVar("T")
@@ -139,16 +139,16 @@ class InferenceService:
 
         return self._load("describer", lambda: load("describer").describer)
 
-    def _captioner(self) -> CaptionPipeline:
-        from deixis.models.m_rnn.captioning import load_captioner
+    def _captioner(self) -> CaptionerPipeline:
+        from deixis.models.pipeline import DEFAULT_CAPTIONER, load
 
-        def load() -> CaptionPipeline:
-            captioner = load_captioner()
+        def load_captioner() -> CaptionerPipeline:
+            captioner = cast("CaptionerPipeline", load(DEFAULT_CAPTIONER))
             if self._given_grounder is not None:
                 captioner.photo_model = self._given_grounder.photo_model
             return captioner
 
-        return self._load("captioner", load)
+        return self._load("captioner", load_captioner)
 
     def _load(self, name: str, load: Callable[[], T]) -> T:
         with self._loading:  # so that concurrent requests load a model once

@@ -14,11 +14,11 @@ from PIL import Image
 from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError
 from deixis.evaluation.captions import caption_scores
-from deixis.models.consensus.reranking import Reranker
 from deixis.models.m_rnn.caption_page import Card, Page, PageSentence, make_page
-from deixis.models.m_rnn.captioning import load_captioner
 from deixis.models.m_rnn.decoding import Decoding
 from deixis.models.m_rnn.evaluation import CaptionerScores, score_captioner
+from deixis.models.m_rnn.pipeline import load_captioner
+from deixis.models.m_rnn.reranking import Reranker
 from deixis.models.photo_features import PhotoFeatures, find_or_compute_features
 
 DECODING = Decoding(beam=4, top=4)

@@ -15,51 +15,40 @@ from deixis.errors import DeixisError
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.m_rnn import decoding as module
 from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence, decode, encode_start
-from deixis.models.m_rnn.model import WordSteps
 from deixis.models.m_rnn.network import MRNNNetwork, VisualContext
-from deixis.models.m_rnn.spec import MRNNSettings
 from deixis.runtime import Functions
+from tests.models.m_rnn import networks
+from tests.models.m_rnn.networks import CAPTIONERS, PAPERS, photo_tensors, word_steps
 
-SIZES = {"first_embedding_dim": 4, "second_embedding_dim": 6, "hidden_size": 6, "multimodal_dim": 8}
-VOCABULARY = Vocabulary(tuple("abcdef"), (6, 5, 4, 3, 2, 1))
+VOCABULARY = Vocabulary(tuple("abcdefghi"), (9, 8, 7, 6, 5, 4, 3, 2, 1))
 KINDS = {
-    "relu": MRNNSettings(**SIZES),
-    "lstm": MRNNSettings(**SIZES, recurrent_cell="lstm"),
-    "vis-in-rnn": MRNNSettings(**SIZES, image_input="recurrent"),
-    "attention": MRNNSettings(**SIZES, attention=True),
+    "m-rnn": PAPERS["papers/m-rnn"],
+    "vis-in-rnn": PAPERS["papers/m-rnn-vis-in-rnn"],
+    "captioner": CAPTIONERS["one attention"],
 }
 PHOTOS = 7
 
 
-def make_network(kind: str = "relu", seed: int = 0) -> MRNNNetwork:
-    torch.manual_seed(seed)
-    settings = KINDS[kind]
-    network = MRNNNetwork(5, len(VOCABULARY), settings, 3 if settings.attention else 0).double().eval()
+def make_network(kind: str = "m-rnn", seed: int = 0) -> MRNNNetwork:
+    network = networks.make_network(KINDS[kind], seed, std=0.7)
     with torch.no_grad():
-        for weight in network.parameters():
-            weight.normal_(std=0.7)
         network.word_bias[network.end] += 1
         network.word_bias[network.unknown] += 4  # so that it would be generated if it could
     return network
 
 
-RNG = np.random.default_rng(3)
-VECTORS, CELLS = RNG.normal(size=(PHOTOS, 5)), RNG.normal(size=(PHOTOS, 4, 3))
-
-
 def context_of(network: MRNNNetwork, count: int = PHOTOS) -> VisualContext:
     with torch.inference_mode():
-        return network.visual_context(torch.from_numpy(VECTORS), torch.from_numpy(CELLS)).take(slice(0, count))
+        return network.visual_context(*photo_tensors(network, PHOTOS)).take(slice(0, count))
 
 
 def generate(
     network: MRNNNetwork, decoding: Decoding, start: str = "", count: int = PHOTOS
 ) -> list[list[GeneratedSentence]]:
-    functions = Functions(network)
-    photos = (VECTORS[:count], CELLS[:count]) if network.settings.attention else (VECTORS[:count],)
+    photos = [part[:count].numpy() for part in photo_tensors(network, PHOTOS)]
     first = encode_start(start, VOCABULARY, decoding.max_length)
-    steps = WordSteps(functions, network.settings, len(VOCABULARY))
-    return decode(steps, functions("photo_terms", *photos), count, VOCABULARY, decoding, first)
+    context = Functions(network)("photo_terms", *photos)
+    return decode(word_steps(network), context, count, VOCABULARY, decoding, first)
 
 
 def log_probability(network: MRNNNetwork, context: VisualContext, sentence: GeneratedSentence) -> float:
@@ -247,7 +236,9 @@ def plain_beam_search(
     start=st.sampled_from(["", "c"]),
     count=st.integers(1, 10),
 )
-@example(kind="relu", seed=0, beam=10, power=0.0, max_length=1, photos=2, start="", count=10)  # there are six sentences
+@example(
+    kind="m-rnn", seed=0, beam=10, power=0.0, max_length=1, photos=2, start="", count=10
+)  # there are nine sentences
 def test_beam_search_finds_what_a_plain_loop_finds(
     kind: str, seed: int, beam: int, power: float, max_length: int, photos: int, start: str, count: int
 ) -> None:

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from deixis.data.dataset import Dataset
-from deixis.data.images import open_photo
 from deixis.evaluation.captions import caption_scores
-from deixis.models.m_rnn.captioning import load_captioner
 from deixis.models.m_rnn.decoding import Decoding
 from deixis.models.m_rnn.evaluation import score_captioner
+from deixis.models.m_rnn.pipeline import load_captioner
 from deixis.models.photo_features import find_or_compute_features
 
 pytestmark = pytest.mark.usefixtures("small_encoder")
@@ -32,9 +31,9 @@ def test_perplexity_is_of_gold_captions_and_other_scores_of_generated_ones(capti
     references = {photo.id: [caption.text for caption in photo.sentences] for photo in dev}
     assert found.captions.bleu1 == caption_scores(generated, references).bleu1
 
-    vectors = np.stack([captioner.image_encoder.encode([image])[0].whole for image in map(open_photo, paths)])
+    inputs = [captioner._encode([path])[0] for path in paths]
     log_p = [
-        captioner.model.log_probabilities(vectors[[row]], [text])[0]
+        captioner.model.log_probabilities(inputs[row], [text])[0]
         for row, photo in enumerate(dev)
         for text in references[photo.id]
     ]

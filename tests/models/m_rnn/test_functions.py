@@ -2,61 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from deixis.models.m_rnn.network import MRNNNetwork
-from deixis.models.m_rnn.spec import MRNNSettings
 from deixis.runtime import Functions
 from deixis.storage.artifacts import read_artifact, write_artifact
-from tests.models.presets import paper_presets
+from tests.models.m_rnn.networks import CAPTIONERS, PAPERS, WORDS, make_network, photo_tensors
 
-PAPER_NETWORKS = paper_presets("m-rnn", MRNNSettings)
-
-SIZES = {"first_embedding_dim": 4, "second_embedding_dim": 6, "hidden_size": 6, "multimodal_dim": 8}
-GATED = MRNNSettings(**{**SIZES, "hidden_size": 5}, recurrent_cell="lstm", dropout=0.5)
-KINDS = {name: replace(settings, **SIZES) for name, settings in PAPER_NETWORKS.items()} | {
-    "lstm": replace(GATED, attention=True),
-    "lstm-both": replace(GATED, attention=True, attention_heads=2, attention_dim=6, image_input="both"),
-    "lstm-layers": replace(
-        GATED, attention=True, attention_heads=2, attention_dim=6, second_attention=True, cell_layers=1, cell_dim=4
-    ),
-    "lstm-not-standardized": replace(GATED, attention=True, standardize_images=False),
-    "lstm-first": replace(GATED, image_input="recurrent", multimodal_word_input="first"),
-    "gru": replace(GATED, recurrent_cell="gru"),
-    "gru-both": replace(GATED, recurrent_cell="gru", image_input="both", single_embedding=True, tie_word_weights=True),
-}
-EXPORTED = ["papers/m-rnn", "papers/rnn-base", "lstm-both", "lstm-layers", "lstm-first", "gru-both"]
-PHOTO, KNOWN, CELL = 5, 7, 3
-PHOTOS, WIDTH, CELLS = 3, 2, 4
-
-
-def make_network(kind: str) -> MRNNNetwork:
-    torch.manual_seed(0)
-    network = MRNNNetwork(PHOTO, KNOWN, KINDS[kind], CELL if KINDS[kind].attention else 0).eval()
-    with torch.no_grad():
-        for weight in network.parameters():
-            weight.normal_(std=0.7)
-        for part in (network.photo_mean, network.cell_mean):
-            part.normal_()
-        for part in (network.photo_scale, network.cell_scale):
-            part.uniform_(0.5, 2)
-    return network
-
-
-def photos_of(kind: str) -> list[torch.Tensor]:
-    torch.manual_seed(1)
-    photos = [torch.randn(PHOTOS, PHOTO), torch.randn(PHOTOS, CELLS, CELL)]
-    return photos if KINDS[kind].attention else photos[:1]
+KINDS = {**PAPERS, **CAPTIONERS}
+EXPORTED = ["papers/m-rnn", "papers/rnn-base", "papers/m-rnn-vis-in-rnn-both", "heads", "layers"]
+PHOTOS, WIDTH = 3, 2
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_step_gives_the_log_probabilities_of_the_network(kind: str) -> None:
-    network, photos = make_network(kind).double(), [part.double() for part in photos_of(kind)]
+    network = make_network(KINDS[kind])
+    photos = photo_tensors(network, PHOTOS)
     words = torch.tensor([[[network.start] * 2] * 3, [[3, 1], [0, 2], [6, 6]], [[0, 7], [1, 1], [2, 7]]])
     with torch.inference_mode():
         context = network.photo_terms(*photos)
@@ -75,12 +39,12 @@ def test_each_step_gives_the_log_probabilities_of_the_network(kind: str) -> None
 
 @pytest.mark.parametrize("kind", EXPORTED)
 def test_a_session_computes_what_the_module_does(kind: str, tmp_path: Path) -> None:
-    network = make_network(kind)
+    network = make_network(KINDS[kind]).float()
     module = Functions(network)
     write_artifact(tmp_path / "model", module.to_artifact("m-rnn", {}))
     session = Functions(artifact=read_artifact(tmp_path / "model"), make_module=lambda: network)
     rng = np.random.default_rng(0)
-    settings, photos = network.settings, [part.numpy() for part in photos_of(kind)]
+    settings, photos = network.settings, [part.float().numpy() for part in photo_tensors(network, PHOTOS)]
 
     def same(function: str, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
         expected = module(function, *inputs)
@@ -96,13 +60,13 @@ def test_a_session_computes_what_the_module_does(kind: str, tmp_path: Path) -> N
         some = tuple(part[:count] for part in context)
         read = 0 if settings.language_ignores_image else 1
         words = terms[rng.integers(5, size=(count, width))]
-        size = (settings.state_parts, count, width, settings.hidden_size)
+        size = (network.recurrent.state_parts, count, width, network.recurrent.hidden_size)
         state = tuple(rng.normal(size=size).astype(np.float32))
         same("step", words, *state, *some)
         same("best_words", np.array([3]), words, *state, *some)
         language, *after = same("read_word", words, *state, *some[:read])
         for texts in (1, count) if some[read:] else (count,):  # texts of all photos, or of each
-            chosen = rng.integers(width * (KNOWN + 2), size=(count, 6))
-            states = [after[0][:texts]] if settings.attention else []
+            chosen = rng.integers(width * (WORDS + 2), size=(count, 6))
+            states = [after[0][:texts]] if network.attends else []
             same("score_words", chosen, language[:texts], *states, *some[read:])
     assert session.has_sessions

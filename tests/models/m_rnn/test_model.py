@@ -15,8 +15,10 @@ import torch
 import deixis
 from deixis.errors import DeixisError
 from deixis.language.vocabulary import Vocabulary
+from deixis.models.captioner.model import Captioner, VectorsAndCells
+from deixis.models.captioner.spec import CaptionerSettings
 from deixis.models.m_rnn.decoding import Decoding
-from deixis.models.m_rnn.model import MRNN, VectorsAndCells
+from deixis.models.m_rnn.model import MRNN
 from deixis.models.m_rnn.network import scaled_tanh
 from deixis.models.m_rnn.spec import MRNNSettings
 from deixis.storage.artifacts import CONFIG
@@ -25,42 +27,43 @@ from tests.unchecked import without_checksums
 
 PAPER_NETWORKS = paper_presets("m-rnn", MRNNSettings)
 
-SIZES = {"first_embedding_dim": 4, "second_embedding_dim": 6, "hidden_size": 6, "multimodal_dim": 8}
-SIZES |= {"attention_dim": 4, "reference_photos": 3}
+SIZES = {"first_embedding_dim": 4, "second_embedding_dim": 6, "multimodal_dim": 8, "reference_photos": 3}
 KINDS = {
     "m-rnn": replace(PAPER_NETWORKS["papers/m-rnn"], **SIZES),
     "shared": replace(PAPER_NETWORKS["papers/m-rnn-shared"], **SIZES),
     "base": replace(PAPER_NETWORKS["papers/rnn-base"], **SIZES),
     "vis-in-rnn": replace(PAPER_NETWORKS["papers/m-rnn-vis-in-rnn-both"], **SIZES),
-    "attention": MRNNSettings(**SIZES, attention=True, recurrent_cell="lstm"),
+    "captioner": CaptionerSettings(
+        embedding_dim=6, hidden_size=6, multimodal_dim=8, attention_dim=4, attention_heads=1, reference_photos=3
+    ),
 }
 WORDS = Vocabulary(("a", "dog", "cat", "runs"), (4, 3, 2, 1))
 SENTENCES = ["A dog runs.", "a cat", "a dog", "zebras!", "a dog runs"]
 
 
-def photos(count: int, attention: bool = False, seed: int = 0) -> np.ndarray | VectorsAndCells:
+def photos(count: int, cells: bool = False, seed: int = 0) -> np.ndarray | VectorsAndCells:
     rng = np.random.default_rng(seed)
     vectors = (3 + 2 * rng.normal(size=(count, 5))).astype(np.float32)
-    return VectorsAndCells(vectors, rng.normal(size=(count, 4, 3)).astype(np.float32)) if attention else vectors
+    return VectorsAndCells(vectors, rng.normal(size=(count, 4, 3)).astype(np.float32)) if cells else vectors
 
 
 def model_of(kind: str) -> MRNN:
     torch.manual_seed(0)
     settings = KINDS[kind]
-    model = MRNN(5, WORDS, settings, cell_size=3 if settings.attention else 0)
-    return model.fit_statistics(photos(20, settings.attention, seed=1))
+    if isinstance(settings, CaptionerSettings):
+        return Captioner(5, WORDS, settings, cell_size=3).fit_statistics(photos(20, cells=True, seed=1))
+    return MRNN(5, WORDS, settings).fit_statistics(photos(20, seed=1))
 
 
 def inputs_of(kind: str, count: int = 6) -> np.ndarray | VectorsAndCells:
-    return photos(count, KINDS[kind].attention)
+    return photos(count, kind == "captioner")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_loaded_model_generates_and_scores_the_same(kind: str, tmp_path: Path) -> None:
     model = model_of(kind)
     model.save(tmp_path / "model")
-    opened = MRNN.load(tmp_path / "model")
-    assert isinstance(opened, MRNN)
+    opened = type(model).load(tmp_path / "model")
     assert opened.settings == model.settings
     assert opened.vocabulary == WORDS
     decoding = Decoding(beam=3, top=3, max_length=6)
@@ -105,8 +108,8 @@ def test_padding_does_not_change_log_probabilities(kind: str) -> None:
 
 
 def test_training_photos_are_standardized() -> None:
-    model = model_of("attention")
-    vectors, cells = photos(20, attention=True, seed=1)
+    model = model_of("captioner")
+    vectors, cells = photos(20, cells=True, seed=1)
     np.testing.assert_allclose(model.network.photo_mean, vectors.mean(0), rtol=1e-5)
     np.testing.assert_allclose(model.network.photo_scale, vectors.std(0), rtol=1e-5)
     np.testing.assert_allclose(model.network.cell_mean, cells.reshape(-1, 3).mean(0), rtol=1e-4, atol=1e-6)
@@ -120,7 +123,7 @@ def test_a_constant_feature_gives_finite_scores() -> None:
 def test_reference_photos_are_a_seeded_sample_of_training_photos() -> None:
     everything = photos(20, seed=1)
     one, again, other = (
-        MRNN(5, WORDS, KINDS["m-rnn"]).fit_statistics(everything, seed).references_.vectors for seed in (0, 0, 1)
+        MRNN(5, WORDS, KINDS["m-rnn"]).fit_statistics(everything, seed).references_[0] for seed in (0, 0, 1)
     )
     np.testing.assert_array_equal(one, again)
     assert not np.array_equal(one, other)
@@ -128,7 +131,7 @@ def test_reference_photos_are_a_seeded_sample_of_training_photos() -> None:
 
 
 def test_refined_features_are_g_of_v_i_times_i_and_need_no_cells() -> None:
-    model, both = model_of("attention"), photos(3, attention=True)
+    model, both = model_of("captioner"), photos(3, cells=True)
     with torch.no_grad():
         standard = (torch.from_numpy(both.vectors) - model.network.photo_mean) / model.network.photo_scale
         expected = scaled_tanh(standard @ model.network.from_photo.weight.T)
@@ -137,9 +140,9 @@ def test_refined_features_are_g_of_v_i_times_i_and_need_no_cells() -> None:
 
 
 def test_using_a_model_in_training_mode_disables_dropout_and_keeps_the_mode() -> None:
-    model = MRNN(5, WORDS, replace(KINDS["m-rnn"], dropout=0.5)).fit_statistics(photos(20, seed=1))
+    model = model_of("captioner")
     model.network.train()
-    one, other = (model.log_probabilities(photos(1), ["a dog runs"])[0] for _ in range(2))
+    one, other = (model.log_probabilities(inputs_of("captioner", 1), ["a dog runs"])[0] for _ in range(2))
     np.testing.assert_array_equal(one, other)
     assert model.network.training
 
@@ -166,26 +169,40 @@ def test_inputs_of_wrong_shape_are_an_error() -> None:
         MRNN(5, WORDS, KINDS["m-rnn"]).prepare_text(["a dog"])
     with pytest.raises(DeixisError, match="no training photo"):
         MRNN(5, WORDS, KINDS["m-rnn"]).fit_statistics(np.zeros((0, 5)))
-    with pytest.raises(DeixisError, match="VectorsAndCells"):
-        model_of("attention").generate(photos(2))
+    with pytest.raises(DeixisError, match="vectors and cells"):
+        model_of("captioner").generate(photos(2))
     with pytest.raises(DeixisError, match=r"cells of shape \(2, 4, 9\)"):
-        model_of("attention").generate(VectorsAndCells(photos(2), np.zeros((2, 4, 9))))
+        model_of("captioner").generate(VectorsAndCells(photos(2), np.zeros((2, 4, 9))))
 
 
 @pytest.mark.parametrize("setting", ["multimodal_dim", "hidden_size"])
 def test_a_model_with_an_absurd_size_is_refused(setting: str, tmp_path: Path) -> None:
-    model_of("attention").save(tmp_path / "model")
+    model_of("captioner").save(tmp_path / "model")
     without_checksums(tmp_path)
     path = tmp_path / "model" / CONFIG
     document = json.loads(path.read_text())
     document["settings"]["settings"][setting] = 10**9
     path.write_text(json.dumps(document))
     with pytest.raises(DeixisError, match=str(tmp_path)):
+        Captioner.load(tmp_path / "model")
+
+
+def test_a_model_from_before_the_captioner_opens_and_a_former_captioner_names_its_command(tmp_path: Path) -> None:
+    model_of("m-rnn").save(tmp_path / "model")
+    without_checksums(tmp_path)
+    path = tmp_path / "model" / CONFIG
+    document = json.loads(path.read_text())
+    document["settings"]["settings"] |= {"recurrent_cell": "relu", "hidden_size": 6, "attention": False}
+    path.write_text(json.dumps(document))
+    assert MRNN.load(tmp_path / "model").settings == KINDS["m-rnn"]
+    document["settings"]["settings"] |= {"attention": True}
+    path.write_text(json.dumps(document))
+    with pytest.raises(DeixisError, match="deixis train captioner"):
         MRNN.load(tmp_path / "model")
 
 
 def test_the_weights_of_the_shipped_captioner_fit_the_network_of_this_code() -> None:
-    shipped: Any = deixis.load("m-rnn").model
+    shipped: Any = deixis.load("captioner").model
     vectors, cells = (part.astype(np.float32) for part in shipped.references_)
     computed = shipped.functions("photo_terms", vectors, cells)  # by the shipped graph, with int8 products
     with torch.inference_mode():
@@ -204,14 +221,14 @@ def test_generation_uses_changed_weights() -> None:
 
 
 def test_generation_uses_changed_cell_statistics() -> None:
-    model, decoding = model_of("attention"), Decoding(beam=3, top=3, max_length=6)
+    model, decoding = model_of("captioner"), Decoding(beam=3, top=3, max_length=6)
     with torch.no_grad():
         for weight in model.network.parameters():
             weight.normal_()
-    model.generate(inputs_of("attention"), decoding)
-    vectors, cells = photos(20, attention=True, seed=2)
+    model.generate(inputs_of("captioner"), decoding)
+    vectors, cells = photos(20, cells=True, seed=2)
     model.fit_statistics(VectorsAndCells(vectors, 3 + 2 * cells))
-    for photo, sentences in enumerate(model.generate(inputs_of("attention"), decoding)):
+    for photo, sentences in enumerate(model.generate(inputs_of("captioner"), decoding)):
         own = [sentence for sentence in sentences if sentence.finished]
-        log_p = model.log_probabilities(inputs_of("attention"), [s.words for s in own], [photo] * len(own))
+        log_p = model.log_probabilities(inputs_of("captioner"), [s.words for s in own], [photo] * len(own))
         assert [s.log_probability for s in own] == pytest.approx([row.sum() for row in log_p], rel=1e-4)

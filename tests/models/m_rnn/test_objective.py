@@ -11,15 +11,15 @@ import pytest
 import torch
 
 from deixis.errors import DatasetError
+from deixis.models.captioner.self_critical import PhotoSampler, draw_views
 from deixis.models.m_rnn.decoding import Decoding
-from deixis.models.m_rnn.objective import CaptionSampler, draw_views
-from deixis.models.m_rnn.self_critical import PhotoSampler
+from deixis.models.m_rnn.objective import CaptionSampler
 from deixis.models.training.trainer import Trainer
 from deixis.tokens import words
 from tests.models.m_rnn.caption_runs import (
+    CAPTIONER,
     KINDS,
     OWNERS,
-    REWARD_KIND,
     SETTINGS,
     SMALL,
     TEXTS,
@@ -57,18 +57,18 @@ def test_data_without_captions_or_photos_is_refused() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_loss_is_the_mean_bits_per_word(kind: str) -> None:
-    run = LikelihoodRun(replace(KINDS[kind], dropout=0.0, word_dropout=0.0, label_smoothing=0.0))
+    run = LikelihoodRun({"m-rnn": SMALL, "captioner": CAPTIONER}[kind])
     rows = np.array([0, 3, 8, 21])
     log_p = run.model.log_probabilities(run.photos, [TEXTS[row] for row in rows], OWNERS[rows])
     bits = -np.concatenate(log_p) / np.log(2)
     found = run.loss(run.model.network, torch.from_numpy(rows))
     # Cells are in half precision.
-    assert found.total.item() == pytest.approx(bits.mean(), rel=1e-3 if kind == "attention" else 1e-5)
+    assert found.total.item() == pytest.approx(bits.mean(), rel=1e-3 if kind == "captioner" else 1e-5)
     assert found.terms["perplexity"].item() == pytest.approx(2 ** bits.mean(), rel=1e-2)
 
 
 def test_label_smoothing_changes_the_loss_but_not_the_perplexity() -> None:
-    run = LikelihoodRun(replace(SMALL, label_smoothing=0.2))
+    run = LikelihoodRun(replace(CAPTIONER, label_smoothing=0.2))
     network, rows = run.model.network, torch.arange(6)
     network.train()
     smoothed = run.loss(network, rows)
@@ -99,7 +99,7 @@ def test_a_killed_run_resumes_bit_for_bit(tmp_path: Path, kind: str) -> None:
     def trainer(name: str, **others: Any) -> Trainer[torch.Tensor]:
         if kind == "reward":
             settings = replace(SETTINGS, save_every=2, batch_size=4, ema_decay=0.5)
-            return RewardRun(replace(REWARD_KIND, dropout=0.2), settings).trainer(tmp_path / name, **others)
+            return RewardRun(replace(CAPTIONER, dropout=0.2), settings).trainer(tmp_path / name, **others)
         settings = replace(SETTINGS, threads=2, save_every=2, weight_decay=1e-4, max_grad_norm=1.0)
         return LikelihoodRun(KINDS[kind], settings).trainer(tmp_path / name, **others)
 
@@ -111,7 +111,7 @@ def test_a_killed_run_resumes_bit_for_bit(tmp_path: Path, kind: str) -> None:
 
 
 def test_captions_of_a_photo_are_sampled_uniformly() -> None:
-    likelihood = RewardRun(REWARD_KIND).likelihood
+    likelihood = RewardRun().likelihood
     torch.manual_seed(0)
     sampled = torch.cat([likelihood.sample_captions(torch.tensor([7, 3])) for _ in range(50)])
     assert sorted(set(sampled.tolist())) == [6, 7, 14, 15]
@@ -126,18 +126,16 @@ def test_a_random_view_of_each_photo_is_drawn() -> None:
     assert torch.equal(draw_views(owners, 1), owners)
 
 
-@pytest.mark.parametrize("run", [LikelihoodRun(KINDS["attention"]), RewardRun()], ids=["likelihood", "reward"])
+@pytest.mark.parametrize("run", [LikelihoodRun(CAPTIONER), RewardRun()], ids=["likelihood", "reward"])
 def test_a_loss_takes_the_views_of_its_photos_only(run: LikelihoodRun) -> None:
     whole, batch = run.loss, torch.tensor([2, 5])
     photos = batch if isinstance(run, RewardRun) else whole.photo_of_caption[batch]
     own = torch.isin(torch.arange(12), photos).repeat_interleave(3)
 
     def loss(spoilt: torch.Tensor) -> float:
-        views = {
-            name: getattr(whole, name).repeat_interleave(3, 0).index_fill(0, spoilt.nonzero()[:, 0], torch.nan)
-            for name in ("photos", "cells")
-        }
-        return replace(whole, **views, views=3)(run.model.network, batch).total.item()
+        rows = spoilt.nonzero()[:, 0]
+        views = tuple(part.repeat_interleave(3, 0).index_fill(0, rows, torch.nan) for part in whole.photos)
+        return replace(whole, photos=views, views=3)(run.model.network, batch).total.item()
 
     assert np.isfinite(loss(~own))
     assert np.isnan(loss(own))

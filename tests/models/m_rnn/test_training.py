@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from deixis.data.dataset import Dataset, make_dataset
-from deixis.data.records import Caption
 from deixis.errors import DatasetError, DeixisError
-from deixis.models.m_rnn.captioning import load_captioner
-from deixis.models.m_rnn.match_ranking import MatchRanking
 from deixis.models.m_rnn.model import MRNN
+from deixis.models.m_rnn.pipeline import load_captioner
 from deixis.models.m_rnn.spec import CaptionDataSettings
-from deixis.models.provenance import EncoderInfo
 from deixis.models.registry import get_spec
 from deixis.models.training.runner import TrainResult, train
 from deixis.models.training.settings import Settings, TrainSettings
-from deixis.models.training.views import View, encode_views
-from deixis.vision.encoder import ImageEncoder
-from deixis.vision.feature_map import FeatureMap
 from deixis.vision.feature_store import update_store
-from tests.models.captioner import SMALL
-from tests.models.coloured import coloured_photos, make_coloured
+from tests.models.coloured import make_coloured
+from tests.models.small_captioner import SMALL_M_RNN as SMALL
 from tests.vision.feature_store.small import colour_encoder
 
 Train = Callable[..., TrainResult]
@@ -51,7 +43,7 @@ def dataset(folder: Path) -> Dataset:
 
 @pytest.fixture
 def data(folder: Path) -> CaptionDataSettings:
-    return CaptionDataSettings(features_dir=str(folder / "features"), feature_grid=2)
+    return CaptionDataSettings(features_dir=str(folder / "features"))
 
 
 @pytest.fixture
@@ -79,7 +71,7 @@ def test_a_run_saves_a_captioner_and_its_card(train_captioner: Train, tmp_path: 
     assert found.dev.scores["perplexity"] < 2  # of seven words and an end token
     assert found.dev.scores["oov"] == 0
     captioner = load_captioner(tmp_path / "run")
-    assert (captioner.encoder.name, captioner.encoder.crops, captioner.feature_grid) == ("colours", 0, 0)
+    assert (captioner.encoder.name, captioner.encoder.crops, captioner.encoder.feature_grid) == ("colours", 0, 0)
     card = (found.outcome.model / "README.md").read_text()
     for words in ("16, with 32 captions", "colours", "deixis train m-rnn", "perplexity", "photos of dev"):
         assert words in card
@@ -111,139 +103,6 @@ def test_the_same_seed_gives_the_same_model(train_captioner: Train) -> None:
     assert not torch.equal(weights[0], weights[2])
 
 
-def test_attention_uses_the_feature_grid(train_captioner: Train) -> None:
-    found = train_captioner(settings=replace(SMALL, attention=True))
-    captioner = load_captioner(found.outcome.model)
-    assert (captioner.feature_grid, captioner.model.cell_size) == (2, 3)
-    assert captioner.model.references_.cells.shape[1:] == (4, 3)  # type: ignore[union-attr]
-
-
-@pytest.fixture
-def views(monkeypatch: pytest.MonkeyPatch) -> list[list[View]]:
-    """The views that are encoded, each time by the encoder of the store."""
-    chosen: list[list[View]] = []
-
-    def encode(encoder: ImageEncoder, paths: Iterable[Path], views: Iterable[list[View]]) -> Iterator[list[FeatureMap]]:
-        wanted = list(views)
-        chosen.extend(wanted)
-        yield from encode_views(encoder, paths, wanted)
-
-    monkeypatch.setattr(EncoderInfo, "open", lambda self, device: colour_encoder())
-    monkeypatch.setattr("deixis.models.m_rnn.training.encode_views", encode)
-    return chosen
-
-
-def test_training_on_views_learns_the_photos(
-    train_captioner: Train, data: CaptionDataSettings, views: list[list[View]]
-) -> None:
-    found = train_captioner(data=replace(data, views=4), training=replace(BRIEF, epochs=30, learning_rate=0.02))
-    assert [len(each) for each in views] == [4] * 16
-    assert (found.photos, found.sentences) == (16, 32)
-    assert found.dev
-    assert found.dev.scores["perplexity"] < 2
-
-
-def test_attention_and_the_reward_take_views_too(
-    train_captioner: Train, data: CaptionDataSettings, views: list[list[View]]
-) -> None:
-    settings = replace(SMALL, attention=True, attention_dim=8, max_length=8)
-    first = train_captioner("likelihood", data=replace(data, views=3), settings=settings)
-    rewarded = replace(data, views=3, objective="cider", init_from=str(first.outcome.model))
-    second = train_captioner("rewarded", data=rewarded, settings=settings)
-    assert np.isfinite(second.outcome.best.value)
-    assert len(views) == 32
-
-
-def test_photos_whose_captions_name_a_side_are_not_mirrored(
-    train_captioner: Train, data: CaptionDataSettings, folder: Path, tmp_path: Path, views: list[list[View]]
-) -> None:
-    photos = coloured_photos(folder / "images", 24)
-    aside = replace(photos[1], captions=(*photos[1].captions, Caption.from_text("A Left wall.")))
-    make_dataset(tmp_path / "sides", [photos[0], aside, *photos[2:]], images=folder / "images")
-    train_captioner(on=Dataset(tmp_path / "sides"), data=replace(data, views=9))
-    assert [any(view.mirrored for view in each) for each in views] == [True, False, *[True] * 14]
-
-
-def test_views_need_photos_and_one_crop(
-    train_captioner: Train, data: CaptionDataSettings, folder: Path, tmp_path: Path
-) -> None:
-    with pytest.raises(DeixisError, match=r"views=2: .*crops=0"):
-        replace(data, views=2, crops=10)
-    make_dataset(tmp_path / "texts", coloured_photos(folder / "images", 24))
-    with pytest.raises(DatasetError, match="has no photos to encode"):
-        train_captioner(on=Dataset(tmp_path / "texts"), data=replace(data, views=2))
-
-
-def test_self_critical_training_starts_from_a_trained_model(
-    train_captioner: Train, data: CaptionDataSettings, tmp_path: Path
-) -> None:
-    data = replace(data, monitor="cider")
-    settings = replace(SMALL, attention=True, dropout=0.1)
-    first = train_captioner("words", data=data, settings=settings)
-    on = replace(data, objective="cider", init_from=str(tmp_path / "words"), reward_samples=3)
-    training = replace(BRIEF, epochs=40, learning_rate=0.02, evaluate_every=10)
-    then = train_captioner("cider", data=on, settings=replace(settings, dropout=0.0), training=training)
-    assert first.outcome.best.monitor == then.outcome.best.monitor == "cider_d"
-    assert then.outcome.best.scores["cider_d"] > first.outcome.best.scores["cider_d"]
-    assert model_of(then).settings.dropout == 0
-
-
-def test_wrong_words_lower_the_reward(train_captioner: Train, data: CaptionDataSettings) -> None:
-    settings, training = replace(SMALL, max_length=8), replace(BRIEF, epochs=1, log_every=1)
-    first = train_captioner("likelihood", settings=settings, training=training)
-    rewards = []
-    for penalty in (0.0, 1.0):
-        rewarded = replace(data, objective="cider", init_from=str(first.outcome.model), wrong_word_penalty=penalty)
-        found = train_captioner(f"penalty-{penalty}", data=rewarded, settings=settings, training=training)
-        log = (found.outcome.model.parent / "log.jsonl").read_text()
-        rewards.append(json.loads(log.splitlines()[0])["terms"]["reward"])
-    free, penalized = rewards  # of the same sentences: both begin with the same model
-    assert penalized < free - 0.1
-
-
-def test_training_photos_of_a_repeated_split_are_drawn_twice(
-    train_captioner: Train, data: CaptionDataSettings, dataset: Dataset
-) -> None:
-    training = replace(BRIEF, epochs=1, batch_size=1, log_every=1)
-    first = train_captioner("likelihood", training=replace(BRIEF, epochs=1))
-    photos = len(dataset.split("train"))
-    for split, steps in (("", photos), ("train", 2 * photos), ("dev", photos)):
-        on = replace(data, objective="cider", init_from=str(first.outcome.model), repeated_split=split)
-        found = train_captioner(f"repeated-{split}", data=on, training=training)
-        lines = map(json.loads, (found.outcome.model.parent / "log.jsonl").read_text().splitlines())
-        assert sum("terms" in line for line in lines) == steps
-    with pytest.raises(DatasetError, match="absent"):
-        train_captioner("absent", data=replace(on, repeated_split="absent"), training=training)
-
-
-def test_a_matching_model_is_saved_as_the_ranking_of_captions(
-    train_captioner: Train, data: CaptionDataSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    on = replace(data, match_model="two-branch", match_weight=0.5)
-    with pytest.raises(DeixisError, match="match_model="):  # two-branch has other features
-        train_captioner("refused", data=on)
-    monkeypatch.setattr(MatchRanking, "open", lambda *_: None)
-    pipeline = load_captioner(train_captioner("ranked", data=on).outcome.model)
-    assert pipeline.ranking is not None
-    assert (pipeline.ranking.model, pipeline.ranking.weight) == ("two-branch", 0.5)
-
-
-def test_training_starts_only_from_the_same_network(
-    train_captioner: Train, data: CaptionDataSettings, tmp_path: Path
-) -> None:
-    first = train_captioner("first", training=replace(BRIEF, epochs=1))
-    data = replace(data, init_from=str(tmp_path / "first"))
-    still = replace(BRIEF, epochs=1, learning_rate=1e-12, seed=5)
-    again = train_captioner("again", data=data, training=still)
-    torch.testing.assert_close(model_of(again).network.state_dict(), model_of(first).network.state_dict())
-    with pytest.raises(DeixisError, match="multimodal_dim=16, not multimodal_dim=20"):
-        train_captioner(data=data, settings=replace(SMALL, multimodal_dim=20))
-    with pytest.raises(DeixisError, match="feature_grid"):
-        train_captioner(data=data, settings=replace(SMALL, attention=True))
-    with pytest.raises(DeixisError, match="nowhere"):
-        train_captioner(data=replace(data, init_from="nowhere"))
-
-
 def test_without_dev_the_last_epoch_is_kept(train_captioner: Train, dataset: Dataset, tmp_path: Path) -> None:
     make_dataset(tmp_path / "data", list(dataset.split("train")))
     found = train_captioner(on=Dataset(tmp_path / "data"))
@@ -266,6 +125,5 @@ def test_unusable_training_data_is_an_error(train_captioner: Train, dataset: Dat
     make_dataset(tmp_path / "mute", [replace(photo, captions=()) for photo in dataset.photos])
     with pytest.raises(DatasetError, match="'train'"):
         train_captioner(on=Dataset(tmp_path / "mute"))
-    for setting, value in {"crops": 5, "reward_samples": 1, "feature_grid": 0, "repetition_penalty": -1}.items():
-        with pytest.raises(DeixisError, match=f"{setting}={value}"):
-            CaptionDataSettings(**{setting: value})  # type: ignore[arg-type]
+    with pytest.raises(DeixisError, match="crops=5"):
+        CaptionDataSettings(crops=5)

@@ -17,7 +17,7 @@ from deixis.models.training.distributed import leave, processes
 from deixis.models.training.settings import Settings, TrainSettings
 from tests.models.grounder import made_up as pointing
 from tests.models.hm_lstm import made_up as parsed
-from tests.models.m_rnn.caption_runs import KINDS, REWARD_KIND, SMALL, LikelihoodRun, RewardRun
+from tests.models.m_rnn.caption_runs import CAPTIONER, SMALL, LikelihoodRun, RewardRun
 from tests.models.training import real
 
 SETTINGS = TrainSettings(epochs=2, batch_size=9, learning_rate=0.002, log_every=1, device="cpu", threads=1)
@@ -45,13 +45,11 @@ def m_rnn(out: Path, settings: TrainSettings) -> None:
 
 
 def captioner(out: Path, settings: TrainSettings) -> None:
-    LikelihoodRun(replace(KINDS["attention"], recurrent_cell="lstm"), replace(settings, batch_size=23)).trainer(
-        out
-    ).train()
+    LikelihoodRun(CAPTIONER, replace(settings, batch_size=23)).trainer(out).train()
 
 
 def self_critical(out: Path, settings: TrainSettings) -> None:
-    RewardRun(REWARD_KIND, replace(settings, batch_size=11)).trainer(out).train()  # the last batch is of one photo
+    RewardRun(settings=replace(settings, batch_size=11)).trainer(out).train()  # the last batch is of one photo
 
 
 MODELS: dict[str, Callable[[Path, TrainSettings], None]] = {

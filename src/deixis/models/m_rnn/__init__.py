@@ -2,13 +2,14 @@
 
 In the order of the paper:
 
-- `spec` and ``presets.toml``: settings, the networks of the paper and our own, and the `ModelSpec`;
+- `spec` and ``presets.toml``: settings, the networks of the paper, and the specifications;
 - `network`: section 3, equations 2 to 4, and the functions of inference, one word at a time;
-- `objective`: section 4, equation 6; `self_critical`: training on CIDEr-D, which the paper does not have;
-- `decoding`: generation of sentences (section 5); `prefix_tree`: likelihoods for retrieval (section 5, equation 7);
-- `model`: the network with its vocabulary; `captioning`: with an image encoder;
+- `objective`: section 4, equation 6;
+- `decoding`: generation of sentences (section 5); `retrieval`: likelihoods of all pairs (section 5, equation 7);
+- `model`: the network with its vocabulary; `pipeline`: with an image encoder;
+- `training`: the functions of the specification;
 - `evaluation`: perplexity (equation 5) and caption scores on a data set; `caption_page`: a page that shows captions;
-- `training`: the functions of the `ModelSpec`.
+- `consensus`, `reranking`, `consensus_training`: consensus reranking (section 8).
 
-Consensus reranking (section 8) is `deixis.models.consensus`.
+`deixis.models.captioner` extends all of it to the captioner that deixis ships.
 """

@@ -18,17 +18,17 @@ from numpy.typing import NDArray
 
 from deixis.data.images import open_photo
 from deixis.errors import DeixisError, PhotoError
-from deixis.models.consensus.consensus import oracle_scores
-from deixis.models.m_rnn.captioning import CaptionPipeline, CaptionResult
+from deixis.models.m_rnn.consensus import oracle_scores
 from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence
 from deixis.models.m_rnn.evaluation import CaptionerScores
+from deixis.models.m_rnn.pipeline import CaptionPipeline, CaptionResult
 from deixis.models.photo_features import PhotoFeatures
 from deixis.storage.atomic import new_file
 
 if TYPE_CHECKING:
     from deixis.data.dataset import Dataset
     from deixis.data.records import Photo
-    from deixis.models.consensus.reranking import Reranker
+    from deixis.models.m_rnn.reranking import Reranker
 
 _PHOTOS = 40
 _NEIGHBOURS = 5

@@ -133,6 +133,11 @@ class GeneratedSentence:
         return float(2 ** (-self.log_probability_per_word / np.log(2)))
 
 
+def best_first(scores: NDArray[np.float64]) -> Ids:
+    """The order of sentences by their scores, best first; ties keep their order."""
+    return np.argsort(-scores, kind="stable")
+
+
 def take_photos(context: Context, rows: slice | NDArray[Any]) -> Context:
     return tuple(part[rows] for part in context)
 

@@ -14,9 +14,9 @@ from deixis.evaluation.captions.metrics import cider
 from deixis.evaluation.captions.ngrams import CaptionSet
 from deixis.evaluation.items import sentences_of
 from deixis.language.features.base import Text
-from deixis.models.m_rnn.captioning import CaptionPipeline, CaptionResult, Ranker, rank_captions
 from deixis.models.m_rnn.decoding import Decoding
 from deixis.models.m_rnn.model import MRNN, Photos
+from deixis.models.m_rnn.pipeline import CaptionPipeline, CaptionResult, Ranker, rank_captions
 from deixis.models.photo_features import PhotoFeatures
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,13 +14,22 @@ from deixis.arrays import Floats
 from deixis.errors import DeixisError
 from deixis.language.features.base import Text
 from deixis.language.vocabulary import Vocabulary
-from deixis.models.base import Scorer
+from deixis.models.base import NetworkModel, Scorer
 from deixis.models.inputs import check_rows, word_ids
-from deixis.models.m_rnn.decoding import Context, Decoding, GeneratedSentence, Ids, State, decode, encode_start
-from deixis.models.m_rnn.prefix_tree import Prefixes, PrefixTree, log_probability_matrix, read_prefixes
-from deixis.models.m_rnn.spec import MRNNSettings
+from deixis.models.m_rnn.decoding import (
+    Context,
+    Decoding,
+    GeneratedSentence,
+    Ids,
+    State,
+    decode,
+    encode_start,
+    take_photos,
+)
+from deixis.models.m_rnn.retrieval import Prefixes, PrefixTree, log_probability_matrix, read_prefixes
+from deixis.models.m_rnn.spec import MRNNSettings, SentenceSettings
 from deixis.runtime import Functions
-from deixis.storage.artifacts import Artifact, Storable
+from deixis.storage.artifacts import Artifact
 
 if TYPE_CHECKING:
     from deixis.models.m_rnn.network import MRNNNetwork
@@ -28,24 +37,22 @@ if TYPE_CHECKING:
 _SENTENCES_PER_BLOCK = 256
 _PHOTOS_PER_BLOCK = 1024
 _REFERENCES = "references."
+_FORMER_SETTINGS = (
+    *("hidden_size", "recurrent_cell", "dropout", "word_dropout", "scheduled_sampling", "label_smoothing"),
+    *("attention", "attention_dim", "attention_heads", "second_attention", "cell_layers", "cell_dim"),
+)
+"""Settings of models that were saved before the captioner became a model of its own."""
 
 
-class VectorsAndCells(NamedTuple):
-    """Photos as a network takes them: vectors (n, photo_size) and, with attention, cells (n, k, cell_size)."""
+PhotoArrays = tuple[NDArray[Any], ...]
+"""Photos as a network takes them, one row each: vectors (n, photo_size), and what else the network takes of photos."""
 
-    vectors: NDArray[np.floating]
-    cells: NDArray[np.floating] | None = None
-
-    def take(self, rows: slice | NDArray[np.integer]) -> VectorsAndCells:
-        return VectorsAndCells(self.vectors[rows], None if self.cells is None else self.cells[rows])
+Photos = ArrayLike | PhotoArrays
+"""Vectors of photos or regions, one row each; or all arrays that the network takes."""
 
 
-Photos = ArrayLike | VectorsAndCells
-"""Vectors of photos or regions, one row each; with cells if the network has attention."""
-
-
-def as_vectors_and_cells(photos: Photos) -> VectorsAndCells:
-    return photos if isinstance(photos, VectorsAndCells) else VectorsAndCells(np.asarray(photos))
+def photo_arrays(photos: Photos) -> PhotoArrays:
+    return photos if isinstance(photos, tuple) else (np.asarray(photos),)
 
 
 @dataclass(frozen=True)
@@ -71,10 +78,19 @@ class WordSteps:
     What words add to every step is computed when a word is first used.
     """
 
-    def __init__(self, functions: Functions, settings: MRNNSettings, vocabulary_size: int) -> None:
+    def __init__(
+        self,
+        functions: Functions,
+        vocabulary_size: int,
+        state_sizes: Sequence[int],
+        *,
+        ignores_image: bool,
+        attends: bool,
+    ) -> None:
         self.unknown, self.end, self.start = (vocabulary_size + offset for offset in range(3))
-        self.settings = settings
         self.functions = functions
+        self.ignores_image = ignores_image
+        self._state_sizes, self._attends = state_sizes, attends
         self._computing = Lock()
         self._terms: Floats | None = None
         self._has_terms = np.zeros(vocabulary_size + 3, dtype=bool)
@@ -96,7 +112,7 @@ class WordSteps:
         self._has_terms[words] = True
 
     def initial_state(self, photos: int, width: int) -> State:
-        return (np.zeros((photos, width, self.settings.hidden_size), np.float32),) * self.settings.state_parts
+        return tuple(np.zeros((photos, width, size), np.float32) for size in self._state_sizes)
 
     def step(self, context: Context, words: Ids, state: State) -> tuple[Floats, State]:
         log_p, *after = self.functions("step", self.terms(words), *state, *context)
@@ -106,24 +122,23 @@ class WordSteps:
         log_p, best, *after = self.functions("best_words", np.array([count]), self.terms(words), *state, *context)
         return log_p, best, tuple(after)
 
-    def read_word(self, words: Ids, state: State, context: Context) -> tuple[Floats, State]:
+    def read_word(self, words: Ids, state: State, context: Context) -> tuple[Prefixes, State]:
         """The first half of a step: what words (photos, width) and those before them give to the multimodal layer."""
         language, *after = self.functions("read_word", self.terms(words), *state, *context[: self._read_parts])
-        return language, tuple(after)
+        return (language, after[0]) if self._attends else (language,), tuple(after)
 
-    def score_words(self, chosen: Ids, language: Floats, states: Floats, context: Context) -> Floats:
+    def score_words(self, chosen: Ids, prefixes: Prefixes, context: Context) -> Floats:
         """The second half: log-probabilities (photos, scores) of some words after some prefixes."""
-        attending = (states,) if self.settings.attention else ()
-        (log_p,) = self.functions("score_words", chosen, language, *attending, *context[self._read_parts :])
+        (log_p,) = self.functions("score_words", chosen, *prefixes, *context[self._read_parts :])
         return log_p
 
     @property
     def _read_parts(self) -> int:
         """Number of parts of the context that `read_word` needs; `score_words` needs the others."""
-        return 0 if self.settings.language_ignores_image else 1
+        return 0 if self.ignores_image else 1
 
 
-class MRNN(Storable, Scorer):
+class MRNN(NetworkModel[SentenceSettings, "MRNNNetwork"], Scorer):
     """Generates sentences for photos, and scores sentences against photos, with one network.
 
     A new model is untrained: give `fit_statistics` the training photos, and train `network`.
@@ -136,8 +151,6 @@ class MRNN(Storable, Scorer):
         The known words.
     settings
         Hyperparameters.
-    cell_size
-        Size of a cell of a feature map, with attention.
     functions
         Inference functions of a saved network; by default those of a new one.
 
@@ -152,53 +165,63 @@ class MRNN(Storable, Scorer):
     """
 
     KIND = "m-rnn"
+    SETTINGS: ClassVar[type[Any]] = MRNNSettings
+    SIZES: ClassVar[tuple[str, ...]] = ("photo_size",)
+    ARRAYS = (_REFERENCES,)
+    INPUTS: ClassVar[tuple[str, ...]] = ("vectors",)
+    """Names of the arrays that photos are given as."""
+    ATTENDS: ClassVar[bool] = False
+    """Whether the second half of a step needs the state."""
 
     def __init__(
         self,
         photo_size: int,
         vocabulary: Vocabulary,
-        settings: MRNNSettings | None = None,
+        settings: SentenceSettings | None = None,
         *,
-        cell_size: int = 0,
         functions: Functions | None = None,
     ) -> None:
-        self.settings = settings or MRNNSettings()
-        self.photo_size, self.cell_size = photo_size, cell_size
+        self.photo_size = photo_size
         self.vocabulary = vocabulary
-        self.functions = functions or Functions(self._make_network())
         self._words: WordSteps | None = None
-        self.references_ = VectorsAndCells(np.zeros((0, photo_size), dtype=np.float32))
+        self.references_: PhotoArrays = ()
+        super().__init__(settings, functions)
 
-    def _make_network(self) -> MRNNNetwork:
+    def make_network(self) -> MRNNNetwork:
         from deixis.models.m_rnn.network import MRNNNetwork
 
-        return MRNNNetwork(self.photo_size, len(self.vocabulary), self.settings, self.cell_size).eval()
+        settings: Any = self.settings
+        return MRNNNetwork(self.photo_size, len(self.vocabulary), settings).eval()
 
     @property
-    def network(self) -> MRNNNetwork:
-        """The torch module."""
-        network: MRNNNetwork = self.functions.module
-        return network
+    def state_sizes(self) -> tuple[int, ...]:
+        """Sizes of the parts of the recurrent layer's state."""
+        settings: Any = self.settings
+        return (settings.second_embedding_dim,)
 
     @property
     def words(self) -> WordSteps:
         """The network's functions on words; new ones each time if the network may be trained in between."""
         if self._words is None or not self.functions.has_sessions:
-            self._words = WordSteps(self.functions, self.settings, len(self.vocabulary))
+            ignores_image = self.settings.language_ignores_image
+            self._words = WordSteps(
+                self.functions,
+                len(self.vocabulary),
+                self.state_sizes,
+                ignores_image=ignores_image,
+                attends=self.ATTENDS,
+            )
         return self._words
 
     def fit_statistics(self, photos: Photos, seed: int = 0) -> Self:
         """Compute mean and deviation of the training photos, and choose the reference photos of eq. 7."""
-        checked = self._checked(photos)
-        self.network.set_statistics("photo", *_mean_and_deviation(checked.vectors))
-        if checked.cells is not None:
-            self.network.set_statistics("cell", *_mean_and_deviation(checked.cells))
-        total = len(checked.vectors)
+        checked = self.check_photos(photos)
+        for name, part in zip(("photo", "cell"), checked, strict=False):
+            self.network.set_statistics(name, *_mean_and_deviation(part))
+        total = len(checked[0])
         count = min(self.settings.reference_photos, total)
-        vectors, cells = checked.take(np.sort(np.random.default_rng(seed).choice(total, count, replace=False)))
-        self.references_ = VectorsAndCells(
-            vectors.astype(np.float32), None if cells is None else cells.astype(np.float32)
-        )
+        rows = np.sort(np.random.default_rng(seed).choice(total, count, replace=False))
+        self.references_ = tuple(part[rows].astype(np.float32) for part in checked)
         return self
 
     # Generation (section 5)
@@ -229,8 +252,8 @@ class MRNN(Storable, Scorer):
         counts as the unknown word. `photo_of_sentence` is the row of each sentence's photo; by default sentence i
         belongs to photo i.
         """
-        checked = self._checked(photos)
-        total = len(checked.vectors)
+        checked = self.check_photos(photos)
+        total = len(checked[0])
         rows = np.arange(len(sentences)) if photo_of_sentence is None else np.asarray(photo_of_sentence)
         if len(rows) != len(sentences) or (len(rows) and int(rows.max()) >= total):
             raise DeixisError(f"{len(sentences)} sentences need a photo each; {total} photos do not fit them")
@@ -240,7 +263,7 @@ class MRNN(Storable, Scorer):
         found: list[NDArray[np.float64]] = [np.zeros(0)] * len(sentences)
         for start in range(0, len(order), _SENTENCES_PER_BLOCK):
             some = order[start : start + _SENTENCES_PER_BLOCK]
-            context = self._photo_terms(checked.take(rows[some]))
+            context = self._photo_terms(take_photos(checked, rows[some]))
             values = _word_log_probabilities(words, context, ids[some, : lengths[some].max()], lengths[some])
             for row, each in zip(some.tolist(), values, strict=True):
                 found[row] = each
@@ -266,9 +289,9 @@ class MRNN(Storable, Scorer):
         words = self.words
         tree = PrefixTree.from_sentences(*word_ids(features, self.vocabulary), start=words.start, end=words.end)
         prefixes = read_prefixes(words, tree) if self.settings.language_ignores_image else None
+        if not self.references_:
+            raise DeixisError(f"{self.KIND}: has no reference photos to normalize over; call fit_statistics first")
         references = self.prepare_visual(self.references_)
-        if not references.count:
-            raise DeixisError("m-rnn: has no reference photos to normalize over; call fit_statistics first")
         log_p = log_probability_matrix(words, references.context, references.count, tree, prefixes)
         highest = log_p.max(0)
         log_prior = highest + np.log(np.exp(log_p - highest).mean(0))
@@ -282,67 +305,61 @@ class MRNN(Storable, Scorer):
     # Refined image features (section 8)
 
     def refine(self, photos: Photos) -> Floats:
-        """Compute g(V_I · I), by which consensus reranking finds nearest photos; needs no cells."""
-        settings = self.settings
-        if not settings.refines_images:
-            raise DeixisError(f"image_input={settings.image_input}: the image does not feed the multimodal layer")
-        return self.functions.in_blocks("refine", self._vectors(photos), columns=settings.multimodal_dim)
+        """Compute g(V_I · I), by which consensus reranking finds nearest photos, from vectors alone."""
+        if not self.settings.refines_images:
+            raise DeixisError(f"{self.KIND}: the image does not feed the multimodal layer; see image_input")
+        vectors = self.check_vectors(photo_arrays(photos)[0])
+        return self.functions.in_blocks("refine", vectors, columns=self.settings.multimodal_dim)
 
     # Saving
 
-    def to_artifact(self) -> Artifact:
-        known = self.vocabulary
-        settings = {
-            "photo_size": self.photo_size,
-            "cell_size": self.cell_size,
-            "settings": asdict(self.settings),
-            "vocabulary": [known.words, known.counts, known.min_count],
-        }
-        vectors, cells = self._checked(self.references_)
-        references = {f"{_REFERENCES}vectors": vectors}
-        if cells is not None:
-            references[f"{_REFERENCES}cells"] = cells
-        return self.functions.to_artifact(self.KIND, settings, references)
+    def save_arguments(self) -> dict[str, Any]:
+        return {**super().save_arguments(), "vocabulary": self.vocabulary.to_json()}
 
     @classmethod
-    def from_artifact(cls, artifact: Artifact) -> Self:
-        settings, known = artifact.settings, artifact.settings["vocabulary"]
-        vocabulary = Vocabulary(tuple(known[0]), tuple(known[1]), known[2])
-        chosen = MRNNSettings(**settings["settings"])
-        _check_sizes(artifact, chosen, len(vocabulary))
-        references = [name for name in artifact.arrays if name.startswith(_REFERENCES)]
-        functions = Functions(artifact=artifact, make_module=lambda: model._make_network(), other_arrays=references)
-        model = cls(settings["photo_size"], vocabulary, chosen, cell_size=settings["cell_size"], functions=functions)
-        cells = artifact.arrays[f"{_REFERENCES}cells"] if chosen.attention else None
-        model.references_ = model._checked(VectorsAndCells(artifact.arrays[f"{_REFERENCES}vectors"], cells))
-        return model
+    def load_arguments(cls, artifact: Artifact) -> dict[str, Any]:
+        saved = artifact.settings
+        sizes = {name: saved[name] for name in cls.SIZES}
+        settings = cls.SETTINGS(**cls.known_settings(saved["settings"]))
+        return {**sizes, "settings": settings, "vocabulary": Vocabulary.from_json(saved["vocabulary"])}
+
+    @classmethod
+    def known_settings(cls, saved: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return saved settings without those that only the captioner has now."""
+        if saved.get("attention") or saved.get("recurrent_cell", "relu") != "relu":
+            raise DeixisError("this network is called captioner now; train it again with: deixis train captioner")
+        return {name: value for name, value in saved.items() if name not in _FORMER_SETTINGS}
+
+    def save_arrays(self) -> dict[str, NDArray[Any]]:
+        return {_REFERENCES + name: part for name, part in zip(self.INPUTS, self.references_, strict=True)}
+
+    def load_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        shapes = [arrays[name].shape for name in ("from_state.weight", "word_bias")]
+        expected = [(self.settings.multimodal_dim, self.state_sizes[0]), (len(self.vocabulary) + 2,)]
+        if shapes != expected:  # arrays are made in these sizes
+            raise ValueError(f"weights of shapes {shapes}; the settings say {expected}")
+        self.references_ = self.check_photos(tuple(arrays[_REFERENCES + name] for name in self.INPUTS))
 
     # Inputs
 
-    def _checked(self, photos: Photos) -> VectorsAndCells:
-        """Vectors and cells that fit the network."""
-        vectors, cells = self._vectors(photos), as_vectors_and_cells(photos).cells
-        if not self.settings.attention:
-            return VectorsAndCells(vectors)
-        if cells is None:
-            raise DeixisError("m-rnn: with attention=true photos are given as VectorsAndCells(vectors, cells)")
-        if cells.ndim != 3 or len(cells) != len(vectors) or cells.shape[2] != self.cell_size:
-            raise DeixisError(f"cells of shape {cells.shape}: must be ({len(vectors)}, cells, {self.cell_size})")
-        return VectorsAndCells(vectors, cells)
+    def check_photos(self, photos: Photos) -> PhotoArrays:
+        """Return the arrays of photos, and raise if the network does not take them."""
+        arrays = photo_arrays(photos)
+        if len(arrays) != len(self.INPUTS):
+            raise DeixisError(f"{self.KIND}: takes {' and '.join(self.INPUTS)} of photos; {len(arrays)} given")
+        return (self.check_vectors(arrays[0]), *arrays[1:])
 
-    def _vectors(self, photos: Photos) -> NDArray[Any]:
-        return check_rows(as_vectors_and_cells(photos).vectors, self.photo_size, "photo or region")
+    def check_vectors(self, vectors: NDArray[Any]) -> NDArray[Any]:
+        return check_rows(vectors, self.photo_size, "photo or region")
 
     def _prepare_blocks(self, photos: Photos) -> Iterator[PreparedPhotos]:
-        checked = self._checked(photos)
-        for block in _blocks(len(checked.vectors)):
-            some = checked.take(block)
-            yield PreparedPhotos(self._photo_terms(some), len(some.vectors))
+        checked = self.check_photos(photos)
+        for block in _blocks(len(checked[0])):
+            some = take_photos(checked, block)
+            yield PreparedPhotos(self._photo_terms(some), len(some[0]))
 
-    def _photo_terms(self, photos: VectorsAndCells) -> Context:
-        if self.settings.image_input == "nowhere" and photos.cells is None:
-            return ()
-        return self.functions("photo_terms", *(part for part in photos if part is not None))
+    def _photo_terms(self, photos: PhotoArrays) -> Context:
+        return self.functions("photo_terms", *photos) if self.settings.uses_images else ()
 
 
 def _word_log_probabilities(words: WordSteps, context: Context, ids: Ids, lengths: Ids) -> list[NDArray[np.float64]]:
@@ -351,33 +368,22 @@ def _word_log_probabilities(words: WordSteps, context: Context, ids: Ids, length
     ids = np.where(np.arange(longest) < lengths[:, None], ids, words.end)
     inputs = np.hstack([np.full((count, 1), words.start), ids])
     targets = np.hstack([ids, np.full((count, 1), words.end)])
-    state, language, states = words.initial_state(count, 1), [], []
+    state, read = words.initial_state(count, 1), []
     for column in inputs.T:
         found, state = words.read_word(column[:, None], state, context)
-        language.append(found)
-        states.append(state[0])
+        read.append(found)
     chosen = np.arange(longest + 1) * (words.end + 1) + targets
-    log_p = words.score_words(chosen, np.concatenate(language, 1), np.concatenate(states, 1), context)
+    prefixes = tuple(np.concatenate(part, 1) for part in zip(*read, strict=True))
+    log_p = words.score_words(chosen, prefixes, context)
     # Rounding may leave a certain word slightly above probability 1.
     return [np.minimum(row[: length + 1], 0).astype(np.float64) for row, length in zip(log_p, lengths, strict=True)]
-
-
-def _check_sizes(artifact: Artifact, settings: MRNNSettings, vocabulary_size: int) -> None:
-    """Refuse settings that are not those of the weights, because arrays are made in these sizes."""
-    shapes = {name: artifact.arrays[name].shape for name in ("from_state.weight", "word_bias")}
-    expected = {
-        "from_state.weight": (settings.multimodal_dim, settings.hidden_size),
-        "word_bias": (vocabulary_size + 2,),
-    }
-    if shapes != expected:
-        raise DeixisError(f"{artifact.folder}: weights of shapes {shapes}; the settings say {expected}")
 
 
 def _mean_and_deviation(rows: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean and deviation of features (…, size), computed a block of rows at a time."""
     size = rows.shape[-1]
     if not len(rows):
-        raise DeixisError("m-rnn: there is no training photo")
+        raise DeixisError("there is no training photo")
     total, squares, count = np.zeros(size), np.zeros(size), 0
     for block in _blocks(len(rows)):
         flat = np.asarray(rows[block], dtype=np.float64).reshape(-1, size)

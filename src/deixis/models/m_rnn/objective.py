@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from deixis.errors import DatasetError
 from deixis.models.m_rnn.network import MRNNNetwork
-from deixis.models.training.distributed import broadcast, sharded_forward
+from deixis.models.training.distributed import sharded_forward
 from deixis.models.training.objective import LossValue
 
 _LOG_2 = float(np.log(2))
@@ -54,20 +53,18 @@ class LikelihoodObjective:
     The second term, λ‖θ‖², is the optimizer's `weight_decay`, whose gradient is that of λ = weight_decay / 2.
     """
 
-    photos: Tensor  # vectors of all photos, or of all their views
+    photos: tuple[Tensor, ...]  # what the network takes of all photos: their vectors
     photo_of_caption: Tensor  # the row of each caption's photo
     words: Tensor  # padded word ids of all captions
     lengths: Tensor  # their numbers of words
-    cells: Tensor | None = None  # (n, k, cell_size), with attention; may be in half precision
-    views: int = 1  # rows of each photo, in a row, of which one is drawn
+    smoothing: float = 0.0  # share of the target probability that is spread over all words
 
     def __call__(self, network: MRNNNetwork, batch: Tensor) -> LossValue:
         device = network.word_bias.device
         lengths = self.lengths[batch]
         words = self.words[batch, : int(lengths.max())].to(device)
-        rows = draw_views(self.photo_of_caption[batch], self.views)
-        inputs = photo_inputs(self.photos, self.cells, rows, device)
-        smoothing = network.settings.label_smoothing if network.training else 0.0
+        inputs = photo_inputs(self.photos, self.rows_of(batch), device)
+        smoothing = self.smoothing if network.training else 0.0
 
         def losses(words: Tensor, lengths: Tensor, *inputs: Tensor) -> Tensor:
             return network.sentence_losses(network.visual_context(*inputs), words, lengths, smoothing)
@@ -76,26 +73,11 @@ class LikelihoodObjective:
         count = count * _LOG_2  # a number of words
         return LossValue(loss / count, {"perplexity": (nll / count).detach().exp2()})
 
-    def sample_captions(self, photos: Tensor) -> Tensor:
-        """The row of a random caption of each photo, the same in all processes."""
-        owners, order = self._by_photo  # sorted photos of all captions, and the row of each caption
-        first = torch.searchsorted(owners, photos)
-        count = torch.searchsorted(owners, photos, right=True) - first
-        uniform = broadcast(torch.rand(len(photos)))
-        return order[first + (uniform * count).long()]
-
-    @cached_property
-    def _by_photo(self) -> tuple[Tensor, Tensor]:
-        owners, order = self.photo_of_caption.sort(stable=True)
-        return owners, order
+    def rows_of(self, captions: Tensor) -> Tensor:
+        """Return the rows of the photos of captions."""
+        return self.photo_of_caption[captions]
 
 
-def draw_views(photos: Tensor, views: int) -> Tensor:
-    """The row of a random view of each photo, the same in all processes."""
-    return photos if views == 1 else photos * views + broadcast(torch.randint(views, photos.shape))
-
-
-def photo_inputs(photos: Tensor, cells: Tensor | None, rows: Tensor, device: torch.device) -> list[Tensor]:
-    """Vectors and, with attention, cells of some photos in single precision."""
-    sides = [photos] if cells is None else [photos, cells]
-    return [side[rows.to(side.device)].to(device, torch.float32) for side in sides]
+def photo_inputs(photos: tuple[Tensor, ...], rows: Tensor, device: torch.device) -> list[Tensor]:
+    """What the network takes of some photos, in single precision."""
+    return [part[rows.to(part.device)].to(device, torch.float32) for part in photos]

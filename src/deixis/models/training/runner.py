@@ -217,8 +217,8 @@ def train(
     Parameters
     ----------
     model
-        A name of the registry: cca, two-branch, similarity, grounder, m-rnn, consensus, hm-lstm, or a model that
-        another package registers.
+        A name of the registry: cca, two-branch, similarity, grounder, captioner, m-rnn, consensus, hm-lstm, or a model
+        that another package registers.
     data
         A data set, or its directory.
     out

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
-from deixis.models.m_rnn import prefix_tree
-from deixis.models.m_rnn.model import WordSteps
-from deixis.models.m_rnn.network import MRNNNetwork
-from deixis.models.m_rnn.prefix_tree import PrefixTree, log_probability_matrix, read_prefixes
-from deixis.models.m_rnn.spec import MRNNSettings
-from deixis.runtime import Functions
-from tests.models.presets import paper_presets
+from deixis.models.m_rnn import retrieval
+from deixis.models.m_rnn.retrieval import PrefixTree, log_probability_matrix, read_prefixes
+from tests.models.m_rnn.networks import CAPTIONERS, PAPERS, make_network, photo_tensors, word_steps
 
-PAPER_NETWORKS = paper_presets("m-rnn", MRNNSettings)
-
-SIZES = {"first_embedding_dim": 4, "second_embedding_dim": 6, "hidden_size": 6, "multimodal_dim": 8}
-KINDS = {name: replace(settings, **SIZES) for name, settings in PAPER_NETWORKS.items()} | {
-    "lstm": MRNNSettings(**SIZES, recurrent_cell="lstm"),
-    "attention": MRNNSettings(**SIZES, attention=True),
-    "attention-vis-in-rnn": MRNNSettings(**SIZES, attention=True, image_input="both"),
-}
-KNOWN, PHOTOS = 7, 5
+KINDS = {**PAPERS, "captioner": CAPTIONERS["second attention"]}
+PHOTOS = 5
 SENTENCES = [[0, 1, 2], [0, 1], [0, 1, 2], [3], [0, 4, 4, 5, 6], [0, 1, 7]]
 
 
@@ -38,21 +25,18 @@ def padded(sentences: list[list[int]], after: int) -> tuple[np.ndarray, np.ndarr
 
 def network_and_photos(kind: str):
     """A network, its visual context of photos, its functions on words, and what they take of the photos."""
-    torch.manual_seed(0)
-    settings = KINDS[kind]
-    network = MRNNNetwork(5, KNOWN, settings, 3 if settings.attention else 0).double().eval()
-    photos = [torch.randn(PHOTOS, 5).double(), *([torch.randn(PHOTOS, 4, 3).double()] if settings.attention else [])]
+    network = make_network(KINDS[kind])
+    photos = photo_tensors(network, PHOTOS)
     with torch.inference_mode():
         context, terms = network.visual_context(*photos), network.photo_terms(*photos)
-    words = WordSteps(Functions(network), settings, KNOWN)
-    return network, context, words, tuple(part.numpy() for part in terms)
+    return network, context, word_steps(network), tuple(part.numpy() for part in terms)
 
 
 @pytest.mark.parametrize("rows", [1, 7, 4096])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_matrix_equals_a_plain_loop_over_pairs(kind: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefix_tree, "ROWS_PER_BLOCK", {"cpu": rows})
-    monkeypatch.setattr(prefix_tree, "_PHOTOS_PER_BLOCK", 3)
+    monkeypatch.setattr(retrieval, "ROWS_PER_BLOCK", {"cpu": rows})
+    monkeypatch.setattr(retrieval, "_PHOTOS_PER_BLOCK", 3)
     network, context, steps, terms = network_and_photos(kind)
     tree = PrefixTree.from_sentences(*padded(SENTENCES, network.end), start=network.start, end=network.end)
     found = log_probability_matrix(steps, terms, PHOTOS, tree)

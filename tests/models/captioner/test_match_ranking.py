@@ -14,14 +14,14 @@ import pytest
 import deixis
 from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError
+from deixis.models.captioner import match_ranking
+from deixis.models.captioner.confidence import FEATURES, MATCH_FEATURES, Confidence
+from deixis.models.captioner.confidence_fitting import fit_confidence, read_caption_sources
+from deixis.models.captioner.match_ranking import MatchRanker, MatchRanking
 from deixis.models.hubness import HubnessCorrection
 from deixis.models.installed import SHIPPED
-from deixis.models.m_rnn import match_ranking
-from deixis.models.m_rnn.captioning import CaptionPipeline, load_captioner
-from deixis.models.m_rnn.confidence import FEATURES, MATCH_FEATURES, Confidence
-from deixis.models.m_rnn.confidence_fitting import fit_confidence, read_caption_sources
 from deixis.models.m_rnn.decoding import GeneratedSentence
-from deixis.models.m_rnn.match_ranking import MatchRanker, MatchRanking
+from deixis.models.m_rnn.pipeline import CaptionPipeline, load_captioner
 from deixis.models.provenance import EncoderInfo
 
 pytestmark = pytest.mark.usefixtures("small_encoder")
@@ -224,7 +224,7 @@ def test_a_name_means_the_shipped_model_even_if_the_working_directory_has_anothe
 
 
 def test_the_shipped_captioner_ranks_by_the_shipped_matching_model() -> None:
-    shipped = deixis.load("m-rnn")
+    shipped = deixis.load("captioner")
     assert isinstance(shipped, CaptionPipeline)
     assert shipped.ranking is not None
     assert shipped.encoder.fingerprint == deixis.load(shipped.ranking.model).encoder.fingerprint

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deixis.models.m_rnn.confidence import FEATURES, MATCH_FEATURES, SURE
-from deixis.models.m_rnn.confidence_fitting import (
+from deixis.models.captioner.confidence import FEATURES, MATCH_FEATURES, SURE
+from deixis.models.captioner.confidence_fitting import (
     CaptionSource,
     PhotoCaptions,
     ShownCaptions,

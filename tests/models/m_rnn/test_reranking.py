@@ -12,21 +12,20 @@ import pytest
 import deixis
 from deixis.data.dataset import Dataset
 from deixis.errors import DatasetError, DeixisError
-from deixis.models.consensus.consensus import Consensus, RerankSettings
-from deixis.models.consensus.reranking import (
+from deixis.models.m_rnn.consensus import Consensus, RerankSettings
+from deixis.models.m_rnn.decoding import GeneratedSentence
+from deixis.models.m_rnn.pipeline import CaptionPipeline, load_captioner, rank_captions
+from deixis.models.m_rnn.reranking import (
     FOLDER,
     Neighbours,
     Oracle,
     RerankConfig,
     Reranker,
 )
-from deixis.models.m_rnn.captioning import CaptionPipeline, load_captioner, rank_captions
-from deixis.models.m_rnn.decoding import GeneratedSentence
-from deixis.models.m_rnn.model import VectorsAndCells
 from deixis.models.photo_features import PhotoFeatures, compute_features
 from deixis.models.provenance import EncoderInfo
 from deixis.storage.artifacts import CONFIG
-from tests.models.captioner import SMALL, train_small_captioner
+from tests.models.small_captioner import SMALL_M_RNN, train_small_m_rnn
 from tests.unchecked import without_checksums
 from tests.vision.feature_store.small import colour_encoder
 
@@ -62,7 +61,7 @@ def test_neighbours_are_found_by_refined_or_plain_features(captioner_folder: Pat
         reranker = Reranker(kept, captioner.model, RerankSettings("cider", neighbours=4))
         expected = Consensus(change(train), kept.captions).neighbours(change(vectors), 4)
         np.testing.assert_array_equal(reranker.nearest(vectors, 4), expected)
-        np.testing.assert_array_equal(reranker.nearest(VectorsAndCells(vectors, np.zeros((8, 1, 1))), 4), expected)
+        np.testing.assert_array_equal(reranker.nearest((vectors, np.zeros((8, 1, 1))), 4), expected)
 
 
 WALLS = [GeneratedSentence(("a", colour, "wall"), -1.0) for colour in ("blue", "green", "red")]
@@ -162,5 +161,5 @@ def test_a_split_without_captions_is_an_error(captioner_folder: Path, captioner:
 
 def test_a_network_without_image_input_uses_plain_features(captioner_folder: Path, tmp_path: Path) -> None:
     dataset = Dataset(captioner_folder / "data", images=captioner_folder / "images")
-    train_small_captioner(dataset, tmp_path / "run", settings=replace(SMALL, image_input="nowhere"))
+    train_small_m_rnn(dataset, tmp_path / "run", settings=replace(SMALL_M_RNN, image_input="nowhere"))
     assert Neighbours.load(tmp_path / "run" / FOLDER).config.neighbour_feature == "photo"

@@ -13,19 +13,20 @@ from deixis.errors import DatasetError
 from deixis.evaluation.captions.metrics import cider
 from deixis.evaluation.captions.ngrams import CaptionSet
 from deixis.language.vocabulary import Vocabulary
+from deixis.models.captioner.self_critical import CiderReward, WrongWordPenalty, sample_sentences
 from deixis.models.m_rnn.evaluation import caption_cider
-from deixis.models.m_rnn.self_critical import CiderReward, sample_sentences
-from tests.models.m_rnn.caption_runs import REFERENCES, REWARD_KIND, SETTINGS, SMALL, LikelihoodRun, RewardRun
+from deixis.tokens import words as split
+from tests.models.m_rnn.caption_runs import CAPTIONER, REFERENCES, SETTINGS, LikelihoodRun, RewardRun
 
 
 def test_sentences_are_sampled_with_their_probabilities_and_end() -> None:
-    run = LikelihoodRun(SMALL)
+    run = LikelihoodRun(CAPTIONER)
     network = run.model.network.eval()
     torch.manual_seed(0)
     with torch.no_grad():
-        photo = torch.from_numpy(run.photos[:1])
-        sampled, counts = sample_sentences(network, [photo], 4000, torch.rand(4000, 6))
-        first = network(network.visual_context(photo), torch.tensor([[network.start]]))[0][0].log_softmax(-1)
+        photo = [torch.from_numpy(part[:1]) for part in run.photos]
+        sampled, counts = sample_sentences(network, photo, 4000, torch.rand(4000, 6))
+        first = network(network.visual_context(*photo), torch.tensor([[network.start]]))[0][0].log_softmax(-1)
     shares = np.bincount(sampled[:, 0], minlength=first.shape[1]) / 4000
     np.testing.assert_allclose(shares, first[0].exp(), atol=0.03)
     for row, count in zip(sampled.tolist()[:200], counts.tolist(), strict=False):
@@ -35,7 +36,7 @@ def test_sentences_are_sampled_with_their_probabilities_and_end() -> None:
 
 
 def test_the_loss_equals_a_plain_loop() -> None:
-    run = RewardRun(replace(REWARD_KIND, attention=False))
+    run = RewardRun()
     network, samples = run.model.network, 4
     kept: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
@@ -53,7 +54,9 @@ def test_the_loss_equals_a_plain_loop() -> None:
         others = [value for other, value in enumerate(values) if rows[other] == photo and other != row]
         count = sentence.index(network.end) + 1 if network.end in sentence else len(sentence)
         read = torch.tensor([[network.start, *sentence[:-1]]])
-        log_p = network(network.visual_context(run.loss.photos[[photo]]), read)[0][0].log_softmax(-1)
+        log_p = network(network.visual_context(*(part[[photo]].float() for part in run.loss.photos)), read)[0][
+            0
+        ].log_softmax(-1)
         gained = sum(log_p[place, sentence[place]].item() for place in range(count))
         total -= (values[row] - np.mean(others)) * gained
         length += count
@@ -63,7 +66,7 @@ def test_the_loss_equals_a_plain_loop() -> None:
 
 
 def test_the_likelihood_loss_is_added_with_its_weight() -> None:
-    run = RewardRun(replace(REWARD_KIND, attention=False))
+    run = RewardRun()
     likelihood, network = run.likelihood, run.model.network
     both = replace(run.loss, likelihood=likelihood, likelihood_weight=0.3)
     torch.manual_seed(3)
@@ -78,7 +81,7 @@ def test_the_likelihood_loss_is_added_with_its_weight() -> None:
 
 
 def test_rewarded_words_become_more_probable() -> None:
-    run = RewardRun(replace(REWARD_KIND, dropout=0.1))
+    run = RewardRun(replace(CAPTIONER, dropout=0.1))
     network = run.model.network
     optimizer = torch.optim.Adam(network.parameters(), 0.02)
     objective = replace(run.loss, reward=lambda sampled, rows: (sampled == 3).sum(1).astype(float))
@@ -95,7 +98,7 @@ def test_rewarded_words_become_more_probable() -> None:
 
 def test_self_critical_training_improves_cider(tmp_path: Path) -> None:
     settings = replace(SETTINGS, epochs=60, batch_size=12, learning_rate=0.02, evaluate_every=20)
-    run = RewardRun(REWARD_KIND, settings)
+    run = RewardRun(settings=settings)
     before = caption_cider(run.model, run.photos, REFERENCES)
     run.trainer(tmp_path / "run").train()
     assert caption_cider(run.model, run.photos, REFERENCES) > before + 50
@@ -166,3 +169,43 @@ def test_only_rarely_repeated_words_are_penalized() -> None:
         CiderReward(gold, KNOWN, repetition_penalty=cost)(as_ids(sentences), np.arange(2)) for cost in (0, 0.5)
     )
     np.testing.assert_allclose(plain - costly, [2 * 0.5, 0])
+
+
+CAPTIONS = [
+    ["Two kids sit on a brown couch.", "Children watch television on a sofa in front of a wall."],
+    ["A dog runs on green grass.", "The dog is running through a field."],
+]
+SAID = Vocabulary.fit([split(text) for captions in CAPTIONS for text in captions])
+
+
+def penalties(*pairs: tuple[str, int]) -> list[float]:
+    """The penalties of sentences, each for a photo; a sentence is followed by end tokens."""
+    number = {word: index for index, word in enumerate(SAID.words)}
+    unknown, end = len(number), len(number) + 1
+    rows = np.full((len(pairs), 12), end)
+    for row, (text, _) in enumerate(pairs):
+        known = [number.get(word, unknown) for word in split(text)]
+        rows[row, : len(known)] = known
+    references = [[split(text) for text in captions] for captions in CAPTIONS]
+    found = WrongWordPenalty(references, SAID)(rows, np.array([photo for _, photo in pairs]))
+    return found.tolist()
+
+
+def test_what_people_say_costs_nothing() -> None:
+    assert penalties(("two kids sit on a sofa", 0), ("a dog is running on green grass", 1)) == [0, 0]
+
+
+def test_synonyms_and_other_forms_of_words_cost_nothing() -> None:
+    assert penalties(("children sitting on a couch", 0), ("a dog runs through grass", 1)) == [0, 0]
+
+
+def test_a_wrong_noun_costs_one_and_another_wrong_word_half() -> None:
+    assert penalties(("a dog on a sofa", 0), ("a brown dog", 1), ("a brown sofa", 1)) == [1, 0.5, 1.5]
+
+
+def test_every_occurrence_of_a_wrong_noun_counts() -> None:
+    assert penalties(("a dog and a dog on a couch", 0)) == [2]
+
+
+def test_words_without_content_and_unknown_words_cost_nothing() -> None:
+    assert penalties(("in front of the zebra", 1), ("", 0)) == [0, 0]

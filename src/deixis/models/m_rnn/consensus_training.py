@@ -10,16 +10,11 @@ from pathlib import Path
 from deixis.data.dataset import Photos
 from deixis.errors import DeixisError
 from deixis.evaluation.captions import caption_scores
-from deixis.models.consensus.consensus import Candidates, RerankSettings, Similarity, cross_validated_order, tune
-from deixis.models.consensus.reranking import (
-    ConsensusPipeline,
-    Neighbours,
-    RerankConfig,
-    neighbour_vectors,
-)
-from deixis.models.consensus.spec import ConsensusDataSettings, ConsensusSettings
-from deixis.models.m_rnn.captioning import CaptionPipeline, load_captioner
+from deixis.models.m_rnn.consensus import Candidates, RerankSettings, Similarity, cross_validated_order, tune
 from deixis.models.m_rnn.decoding import GeneratedSentence
+from deixis.models.m_rnn.pipeline import CaptionPipeline, load_captioner
+from deixis.models.m_rnn.reranking import ConsensusPipeline, Neighbours, RerankConfig, neighbour_vectors
+from deixis.models.m_rnn.spec import ConsensusDataSettings, ConsensusSettings
 from deixis.models.photo_features import PhotoFeatures, find_or_compute_features
 from deixis.models.training.data import refuse_no_photos, training_photos
 from deixis.models.training.objective import DevScores, Validation
@@ -45,8 +40,8 @@ def prepare_data(run: Run) -> ConsensusData:
     captioner = load_captioner(data.captioner).use_best_device()
     if settings.neighbour_feature == "refined" and not captioner.model.settings.refines_images:
         raise DeixisError(
-            f"neighbour_feature=refined: {data.captioner} has no refined features "
-            f"(image_input={captioner.model.settings.image_input}); set neighbour_feature=photo"
+            f"neighbour_feature=refined: {data.captioner} has no refined features, because its image does not feed the "
+            "multimodal layer; set neighbour_feature=photo"
         )
     also = [Path(data.features_dir)] if data.features_dir else []
     train = find_or_compute_features(captioner.encoder, run.dataset, photos, also=also, on_progress=run.on_progress)

@@ -33,7 +33,8 @@ from deixis.evaluation.captions.ngrams import (
     sum_by_group,
 )
 from deixis.language.features.base import Text, words_of
-from deixis.models.consensus.spec import BleuForm, NeighbourDistance
+from deixis.models.m_rnn.decoding import best_first
+from deixis.models.m_rnn.spec import BleuForm, NeighbourDistance
 
 Similarity = Literal["bleu", "cider"]
 
@@ -163,11 +164,6 @@ class Consensus:
 
 def _words(texts: Sequence[Sequence[Text]]) -> list[list[list[str]]]:
     return [[list(words_of(text)) for text in of_photo] for of_photo in texts]
-
-
-def best_first(scores: FloatArray) -> IntArray:
-    """The order of sentences by their scores, best first; ties keep their order."""
-    return np.argsort(-scores, kind="stable")
 
 
 def oracle_scores(

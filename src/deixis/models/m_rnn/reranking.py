@@ -16,24 +16,28 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from deixis.arrays import Floats
 from deixis.errors import DatasetError, DeixisError
-from deixis.models.consensus.consensus import Consensus, RerankSettings, Similarity, oracle_scores
-from deixis.models.consensus.spec import BleuForm, NeighbourDistance, NeighbourFeature
 from deixis.models.installed import model_folder
-from deixis.models.m_rnn.captioning import CaptionPipeline
-from deixis.models.m_rnn.decoding import GeneratedSentence
-from deixis.models.m_rnn.model import MRNN, Photos, as_vectors_and_cells
+from deixis.models.m_rnn.consensus import Consensus, RerankSettings, Similarity, oracle_scores
+from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence
+from deixis.models.m_rnn.model import MRNN, PhotoArrays, Photos, photo_arrays
+from deixis.models.m_rnn.pipeline import CaptionPipeline, CaptionResult, Ranker
+from deixis.models.m_rnn.spec import BleuForm, NeighbourDistance, NeighbourFeature
 from deixis.models.pipeline import Rerank
 from deixis.models.provenance import EncoderInfo
+from deixis.models.registry import get_spec
 from deixis.storage.artifacts import CONFIG, Artifact, Storable, damaged, read_artifact
+from deixis.storage.progress import OnProgress, no_progress
 from deixis.tokens import words
+from deixis.vision.feature_map import FeatureMap
 
 if TYPE_CHECKING:
     from deixis.arrays import IntArray
     from deixis.models.photo_features import PhotoFeatures
 
 FOLDER = "neighbours"
-"""Folder of the training photos in a run of ``deixis train m-rnn``."""
+"""Folder of the training photos in the run of a captioner."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +164,7 @@ class Reranker:
         return self.consensus.scores(self._vectors(photos), texts, self.settings)
 
     def _vectors(self, photos: Photos) -> NDArray[np.floating]:
-        vectors = as_vectors_and_cells(photos).vectors
+        vectors = photo_arrays(photos)[0]
         return neighbour_vectors(self.model, vectors, self.neighbours.config.neighbour_feature)
 
 
@@ -199,7 +203,7 @@ def open_reranker(
 
 
 def load_neighbours(folder: Path) -> Neighbours:
-    """Read the training photos of a run of ``deixis train m-rnn``, or those that ``deixis train consensus`` made."""
+    """Read the training photos of a training run, or those that ``deixis train consensus`` made."""
     artifact = read_artifact(folder)
     if artifact.kind not in (Neighbours.KIND, ConsensusPipeline.KIND):
         raise DeixisError(f"{folder / CONFIG}: holds {artifact.kind!r}, not training photos with captions")
@@ -208,7 +212,7 @@ def load_neighbours(folder: Path) -> Neighbours:
 
 
 def _folder_beside(model: str) -> Path | None:
-    """Where ``deixis train m-rnn`` leaves them, for the run directory or the model directory in it."""
+    """Where training leaves them, for the run directory or the model directory in it."""
     folder = model_folder(model)
     return next((each for each in (folder / FOLDER, folder.parent / FOLDER) if (each / CONFIG).is_file()), None)
 
@@ -224,9 +228,7 @@ class ConsensusPipeline(CaptionPipeline):
 
     def __init__(self, captioner: CaptionPipeline, neighbours: Neighbours, *, card: str = "") -> None:
         super().__init__(captioner.model, captioner.provenance, card=card)
-        self.neighbours = neighbours
-        self.confidence = captioner.confidence
-        self.ranking = captioner.ranking
+        self.captioner, self.neighbours = captioner, neighbours
         self.name = self.KIND
 
     @property
@@ -237,18 +239,43 @@ class ConsensusPipeline(CaptionPipeline):
     def kind(self) -> str:
         return self.KIND
 
+    @property
+    def tasks(self) -> frozenset[str]:
+        return self.captioner.tasks
+
+    @property
+    def match_ranker(self) -> Ranker:
+        return self.captioner.match_ranker
+
+    def model_inputs(self, features: PhotoFeatures, on_progress: OnProgress = no_progress) -> PhotoArrays:
+        return self.captioner.model_inputs(features, on_progress)
+
+    def caption_inputs(
+        self,
+        photos: PhotoArrays,
+        decoding: Decoding | None = None,
+        start: str = "",
+        *,
+        ranker: Ranker | None = None,
+    ) -> list[CaptionResult]:
+        return self.captioner.caption_inputs(photos, decoding, start, ranker=ranker)
+
+    def _model_input(self, features: FeatureMap, crops: Floats | None = None) -> PhotoArrays:
+        return self.captioner._model_input(features, crops)
+
     def _open_reranker(self, rerank: Similarity, neighbours: str | PathLike[str] | None) -> Reranker:
         if neighbours is not None:
             return super()._open_reranker(rerank, neighbours)
         return Reranker(self.neighbours, self.model, self.neighbours.config.settings(rerank))
 
     def to_artifact(self, *, half: bool = False) -> Artifact:
-        captioner = super().to_artifact(half=half)
+        captioner = self.captioner.to_artifact(half=half)
         own = self.neighbours.to_artifact()
         parts = {"captioner": replace(captioner, card="")}
         return Artifact(self.KIND, own.settings, own.arrays, parts, captioner.provenance, self.card)
 
     @classmethod
     def from_artifact(cls, artifact: Artifact) -> Self:
-        captioner = CaptionPipeline.from_artifact(artifact.parts["captioner"])
+        part = artifact.parts["captioner"]
+        captioner: Any = get_spec(part.kind).load(part)
         return cls(captioner, Neighbours.from_artifact(artifact), card=artifact.card)

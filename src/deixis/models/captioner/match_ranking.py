@@ -13,7 +13,7 @@ from deixis.errors import DeixisError
 from deixis.models.grounding import EmbeddingPipeline, load_embedding_model
 from deixis.models.installed import SHIPPED, model_folder
 from deixis.models.m_rnn.decoding import GeneratedSentence
-from deixis.models.m_rnn.model import Photos, as_vectors_and_cells
+from deixis.models.m_rnn.model import Photos, photo_arrays
 from deixis.storage.artifacts import CONFIG, Artifact, Storable
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class MatchRanker:
         ]
 
     def _images(self, photos: Photos) -> Floats:
-        return self._matcher.encode_photos(np.asarray(as_vectors_and_cells(photos).vectors, np.float32))
+        return self._matcher.encode_photos(np.asarray(photo_arrays(photos)[0], np.float32))
 
     def _similarities(
         self, images: Floats, sentences: Sequence[Sequence[GeneratedSentence]]

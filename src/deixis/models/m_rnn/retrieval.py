@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,11 +29,8 @@ ROWS_PER_BLOCK = {"cpu": 1024, "cuda": 65_536}
 _PHOTOS_PER_BLOCK = 16
 
 
-class Prefixes(NamedTuple):
-    """What the network has read after each prefix: V_w · w + V_r · r, and r."""
-
-    language: Floats
-    states: Floats
+Prefixes = tuple[Floats, ...]
+"""What the network has read after each prefix: V_w · w + V_r · r, and r if the multimodal layer needs it too."""
 
 
 @dataclass(frozen=True)
@@ -94,16 +91,15 @@ class PrefixTree:
 
 def read_prefixes(words: WordSteps, tree: PrefixTree, photo: Context = ()) -> Prefixes:
     """Read each prefix; `photo` is the context of one photo, if what is read depends on it."""
-    language, states = [], []
+    read = []
     previous, previous_start = words.initial_state(1, 1), 0
     for start, stop in zip(tree.starts[:-1].tolist(), tree.starts[1:].tolist(), strict=True):
         if start:
             previous = tuple(part[:, tree.parent[start:stop] - previous_start] for part in previous)
         level, previous = words.read_word(tree.word[None, start:stop], previous, photo)
-        language.append(level)
-        states.append(previous[0])
+        read.append(level)
         previous_start = start
-    return Prefixes(np.concatenate(language, 1), np.concatenate(states, 1))
+    return tuple(np.concatenate(part, 1) for part in zip(*read, strict=True))
 
 
 def log_probability_matrix(
@@ -113,7 +109,7 @@ def log_probability_matrix(
 
     `prefixes` is what `read_prefixes` gave, to use it again, if the language part does not depend on the image.
     """
-    if prefixes is None and words.settings.language_ignores_image:
+    if prefixes is None and words.ignores_image:
         prefixes = read_prefixes(words, tree)
     if prefixes is not None and not context:  # all photos are the same
         return np.repeat(_sentence_log_probabilities(words, context, min(photos, 1), tree, prefixes), photos, 0)
@@ -151,5 +147,5 @@ def _step_log_probabilities(
         chosen = (tree.origin[first:stop] - start) * (words.end + 1) + tree.next_word[first:stop]
         rows = slice(start, start + block)
         chosen = np.broadcast_to(chosen, (photos, len(chosen)))
-        found.append(words.score_words(chosen, prefixes.language[:, rows], prefixes.states[:, rows], context))
+        found.append(words.score_words(chosen, tuple(part[:, rows] for part in prefixes), context))
     return np.concatenate(found, 1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from deixis.language.tagger import tag
-from deixis.models.m_rnn.confidence import (
+from deixis.models.captioner.confidence import (
     FEATURES,
     LOG_PROBABILITIES,
     SURE,

@@ -13,8 +13,7 @@ from deixis.evaluation.calibration import Score, bootstrap_scores, calibration_e
 from deixis.evaluation.captions.agreement import PeopleCaptions
 from deixis.evaluation.intervals import Statistic, ratio_of
 from deixis.models.calibrator import Inside, LogisticCalibrator, random_halves
-from deixis.models.m_rnn.captioning import CaptionPipeline
-from deixis.models.m_rnn.confidence import (
+from deixis.models.captioner.confidence import (
     FEATURES,
     LOG_PROBABILITIES,
     SURE,
@@ -23,6 +22,7 @@ from deixis.models.m_rnn.confidence import (
     features,
     shorter_captions,
 )
+from deixis.models.captioner.pipeline import CaptionerPipeline
 from deixis.models.m_rnn.decoding import GeneratedSentence
 from deixis.storage.progress import OnProgress, no_progress, track
 
@@ -59,7 +59,7 @@ class CaptionSource:
 
 
 def read_caption_sources(
-    pipeline: CaptionPipeline,
+    pipeline: CaptionerPipeline,
     splits: Iterable[tuple[str, Dataset, str]],
     on_progress: OnProgress = no_progress,
 ) -> list[CaptionSource]:

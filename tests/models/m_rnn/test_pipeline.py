@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +13,15 @@ import deixis
 from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError, PhotoError
 from deixis.evaluation.items import Regions
-from deixis.models.m_rnn import captioning
-from deixis.models.m_rnn.captioning import CaptionPipeline, CaptionResult, load_captioner, model_inputs, pool_cells
+from deixis.models.captioner.pipeline import pool_cells, vectors_and_cells
+from deixis.models.m_rnn import pipeline as captioning
+from deixis.models.m_rnn.pipeline import CaptionPipeline, CaptionResult, load_captioner
 from deixis.models.m_rnn.spec import CaptionDataSettings
 from deixis.models.photo_features import compute_features, find_or_compute_features
 from deixis.vision import encoders
-from tests.models.captioner import SMALL, train_small_captioner
 from tests.models.coloured import COLOURS
 from tests.models.quarters import make_quarters, use_small_encoders
+from tests.models.small_captioner import train_small_m_rnn
 from tests.vision.feature_store.small import colour_encoder
 
 pytestmark = pytest.mark.usefixtures("small_encoder")
@@ -33,12 +33,12 @@ def captioner(captioner_folder: Path) -> CaptionPipeline:
 
 
 @pytest.fixture(scope="module")
-def attention_folder(captioner_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A captioner with attention over 2 × 2 cells."""
-    folder = tmp_path_factory.mktemp("attention")
+def m_rnn_folder(captioner_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An m-RNN trained on the photos of the captioner."""
+    folder = tmp_path_factory.mktemp("m_rnn")
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: colour_encoder())
-        train_small_captioner(dataset_in(captioner_folder), folder, settings=replace(SMALL, attention=True))
+        train_small_m_rnn(dataset_in(captioner_folder), folder)
     return folder
 
 
@@ -89,8 +89,12 @@ def test_an_unreadable_file_gives_its_error_and_the_others_are_captioned(
     assert progress == [1, 2, 3]
 
 
-def test_files_are_encoded_as_the_training_photos_were(captioner_folder: Path, attention_folder: Path) -> None:
-    dataset, captioner = dataset_in(captioner_folder), load_captioner(attention_folder)
+@pytest.mark.parametrize("m_rnn", [False, True])
+def test_files_are_encoded_as_the_training_photos_were(captioner_folder: Path, m_rnn_folder: Path, m_rnn: bool) -> None:
+    dataset, captioner = (
+        dataset_in(captioner_folder),
+        load_captioner(m_rnn_folder if m_rnn else captioner_folder / "run"),
+    )
     features = compute_features(dataset, dataset.split("dev"), colour_encoder())
     expected = [found[0].text for found in captioner.model.generate(captioner.model_inputs(features))]
     paths = [dataset.path_of(photo) for photo in dataset.split("dev")]
@@ -101,14 +105,14 @@ def test_files_are_encoded_as_the_training_photos_were(captioner_folder: Path, a
 def test_a_model_trained_on_ten_crops_encodes_files_and_images_with_ten_crops(
     captioner_folder: Path, tmp_path: Path
 ) -> None:
-    train_small_captioner(dataset_in(captioner_folder), tmp_path / "run", data=CaptionDataSettings(crops=10))
+    train_small_m_rnn(dataset_in(captioner_folder), tmp_path / "run", data=CaptionDataSettings(crops=10))
     captioner = load_captioner(tmp_path / "run")
     framed = Image.new("RGB", (24, 24), "white")  # crops show less of the frame than the whole photo
     framed.paste((200, 30, 30), (6, 6, 18, 18))
     framed.save(tmp_path / "framed.png")
     [[expected]] = captioner.model.generate(colour_encoder().encode_crops([framed]))
     [[whole]] = captioner.model.generate(colour_encoder().encode([framed])[0].whole[None])
-    assert abs(expected.log_probability - whole.log_probability) > 0.01
+    assert abs(expected.log_probability - whole.log_probability) > 1e-3
     [(_, of_file)] = captioner.caption_files([tmp_path / "framed.png"])
     for result in (of_file, *captioner.caption([framed])):
         assert result.captions[0].log_probability == pytest.approx(expected.log_probability, abs=1e-4)  # type: ignore[union-attr]
@@ -120,19 +124,19 @@ def test_cells_are_means_of_the_feature_map_in_row_order(captioner_folder: Path)
     np.testing.assert_allclose(pool_cells(cells, 2), expected)
     dataset = dataset_in(captioner_folder)
     features = compute_features(dataset, dataset.split("dev"), colour_encoder())
-    found = model_inputs(features, 2)
+    found = vectors_and_cells(features, 2)
     for row, photo in enumerate(features.photos.ids):
         expected = pool_cells(features.store.map(photo).cells, 2)
-        np.testing.assert_allclose(found.cells[row], expected, atol=1e-3)  # type: ignore[union-attr]
+        np.testing.assert_allclose(found.cells[row], expected, atol=1e-3)
 
 
-@pytest.mark.parametrize("attention", [False, True])
+@pytest.mark.parametrize("m_rnn", [False, True])
 def test_retrieval_scores_do_not_depend_on_the_block_size(
-    captioner_folder: Path, attention_folder: Path, monkeypatch: pytest.MonkeyPatch, attention: bool
+    captioner_folder: Path, m_rnn_folder: Path, monkeypatch: pytest.MonkeyPatch, m_rnn: bool
 ) -> None:
     monkeypatch.setattr(captioning, "_SCORED_PER_BLOCK", 3)
     dataset = dataset_in(captioner_folder)
-    captioner = load_captioner(attention_folder if attention else captioner_folder / "run")
+    captioner = load_captioner(m_rnn_folder if m_rnn else captioner_folder / "run")
     features = find_or_compute_features(captioner.encoder, dataset, dataset.split("dev"))
     texts = ["A red wall.", "A blue wall.", "Everything here is green."]
     progress: list[int] = []
@@ -148,7 +152,7 @@ def test_regions_are_scored_by_their_own_features(tmp_path: Path, monkeypatch: p
     use_small_encoders(monkeypatch)
     monkeypatch.setattr(captioning, "_SCORED_PER_BLOCK", 2)
     dataset = make_quarters(tmp_path, 12)
-    train_small_captioner(dataset, tmp_path / "run")
+    train_small_m_rnn(dataset, tmp_path / "run")
     captioner, dev = load_captioner(tmp_path / "run"), dataset.split("dev")
     features = find_or_compute_features(captioner.encoder, dataset, dev)
     boxes = ((0, 0, 8, 8), (8, 8, 16, 16), (0, 8, 8, 16), (8, 0, 16, 8), (0, 0, 16, 16))
@@ -179,5 +183,13 @@ def test_models_that_do_not_write_captions_are_refused(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DeixisError, match="elsewhere"):
         load_captioner("elsewhere")
-    with pytest.raises(DeixisError, match="^two-branch: .*caption.*m-rnn"):
+    with pytest.raises(DeixisError, match="^two-branch: .*caption.*captioner"):
         load_captioner("two-branch")
+
+
+def test_an_m_rnn_has_no_confidence_and_no_ranking_by_match(m_rnn_folder: Path, captioner_folder: Path) -> None:
+    m_rnn = load_captioner(m_rnn_folder)
+    [result] = m_rnn.caption([captioner_folder / "images" / "0000.png"], top=3)
+    assert (len(result.captions), result.confidence, result.sure) == (3, (), ())
+    with pytest.raises(DeixisError, match="--rerank match: .*captioner"):
+        m_rnn.caption([captioner_folder / "images" / "0000.png"], rerank="match")

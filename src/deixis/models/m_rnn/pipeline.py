@@ -1,9 +1,9 @@
-"""Captions of photos: the pipeline of an m-RNN and its image encoder."""
+"""Captions of photos: the pipeline of a model that generates sentences, and its image encoder."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from os import PathLike
@@ -13,38 +13,26 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from deixis.arrays import FloatArray, Floats
-from deixis.errors import PhotoError
+from deixis.arrays import Floats
+from deixis.errors import DeixisError, PhotoError
 from deixis.models.arguments import PhotoLike, check_count, open_image
-from deixis.models.m_rnn.confidence import Confidence, choose_captions, is_grammatical
-from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence, encode_start
-from deixis.models.m_rnn.match_ranking import MatchRanker, MatchRanking
-from deixis.models.m_rnn.model import MRNN, Photos, VectorsAndCells
-from deixis.models.pipeline import Pipeline, Rerank, load
+from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence, best_first, encode_start, take_photos
+from deixis.models.m_rnn.model import MRNN, PhotoArrays, Photos
+from deixis.models.pipeline import DEFAULT_CAPTIONER, Pipeline, Rerank, load
 from deixis.runtime.devices import choose_device
-from deixis.storage.artifacts import Artifact, Storable
+from deixis.storage.artifacts import Artifact
 from deixis.storage.progress import OnProgress, no_progress, track
-from deixis.tokens import words as words_in
 from deixis.vision.extraction import BATCH, encode_full_size, encode_photos
 from deixis.vision.feature_map import FeatureMap
 
 if TYPE_CHECKING:
     from deixis.evaluation.items import Regions
-    from deixis.models.consensus.consensus import Similarity
-    from deixis.models.consensus.reranking import Reranker
-    from deixis.models.grounding import EmbeddingPipeline
+    from deixis.models.m_rnn.consensus import Similarity
+    from deixis.models.m_rnn.reranking import Reranker
     from deixis.models.photo_features import PhotoFeatures
-
-DEFAULT_CAPTIONER = "m-rnn"
 
 BEAM, RERANK_BEAM = 5, 10
 """Default beam widths: the paper found these best for direct output and for consensus reranking (section 8)."""
-
-CONFIDENCE = "confidence"
-"""Part of a saved model that holds the calibration of its captions."""
-
-RANKING = "ranking"
-"""Part of a saved model that says how its captions are ranked."""
 
 _PHOTOS_PER_BLOCK = 64
 _SCORED_PER_BLOCK = 128
@@ -113,7 +101,7 @@ class CaptionResult:
 
 
 class Ranker(Protocol):
-    """Scores generated sentences to order them: a `MatchRanker`, a `Reranker`, or an `Oracle`."""
+    """Scores generated sentences to order them, such as a `Reranker` or an `Oracle`."""
 
     @property
     def is_consensus(self) -> bool:
@@ -126,30 +114,18 @@ class Ranker(Protocol):
 
 
 class CaptionPipeline(Pipeline):
-    """An m-RNN with its image encoder."""
+    """A model that generates sentences, with its image encoder."""
 
     model: MRNN
     capabilities = frozenset({"caption"})
-    confidence: Confidence | None = None
-    """Calibration of the captions; ``deixis calibrate --captions`` fits it."""
-    ranking: MatchRanking | None = None
-    """How captions are ranked by default; by their probability if None."""
-    photo_model: EmbeddingPipeline | None = None
-    """A matching model that is already open, so that this model need not open another one to rank captions."""
 
     @property
     def default_rerank(self) -> Rerank:
-        return "match" if self.ranking else "none"
+        return "none"
 
     @property
     def tasks(self) -> frozenset[str]:
-        """Regions have no feature maps of their own, so a model with attention cannot score them."""
-        return frozenset({"captions", "retrieval"} if self.feature_grid else {"captions", "retrieval", "regions"})
-
-    @property
-    def feature_grid(self) -> int:
-        """Cells per side to which feature maps are pooled for attention; 0 without attention."""
-        return self.encoder.feature_grid
+        return frozenset({"captions", "retrieval", "regions"})
 
     def _caption(
         self, photos: Sequence[PhotoLike], *, beam: int | None, top: int, start: str, rerank: Rerank | None
@@ -158,25 +134,23 @@ class CaptionPipeline(Pipeline):
         decoding = self.beam_search(beam, top, ranker=ranker)
         return [result.first(top) for result in self.caption_photos(photos, decoding, start, ranker=ranker)]
 
-    def ranker(
-        self, rerank: Rerank | None = None, neighbours: str | PathLike[str] | None = None
-    ) -> MatchRanker | Reranker | None:
+    def ranker(self, rerank: Rerank | None = None, neighbours: str | PathLike[str] | None = None) -> Ranker | None:
         """What orders captions; None for their probability. By default, that of the model."""
         rerank = self.default_rerank if rerank is None else rerank
         if rerank == "none":
             return None
         return self.match_ranker if rerank == "match" else self.reranker(rerank, neighbours)
 
-    @cached_property
-    def match_ranker(self) -> MatchRanker:
-        """Opens the matching model of the ranking, or ``two-branch``."""
-        return (self.ranking or MatchRanking()).open(self.encoder, self.photo_model)
+    @property
+    def match_ranker(self) -> Ranker:
+        """Orders captions by how well they match the photo."""
+        raise DeixisError(f"--rerank match: {self.name} cannot; a model of deixis train captioner can")
 
     def reranker(self, rerank: Similarity, neighbours: str | PathLike[str] | None = None) -> Reranker:
         """The reranker by captions of similar training photos.
 
         `neighbours` is a directory that ``deixis train consensus`` made; by default the model's own training photos, or
-        those that ``deixis train m-rnn`` left beside it.
+        those that its training left beside it.
         """
         key = rerank, neighbours
         if key not in self._rerankers:
@@ -184,7 +158,7 @@ class CaptionPipeline(Pipeline):
         return self._rerankers[key]
 
     def _open_reranker(self, rerank: Similarity, neighbours: str | PathLike[str] | None) -> Reranker:
-        from deixis.models.consensus.reranking import open_reranker
+        from deixis.models.m_rnn.reranking import open_reranker
 
         return open_reranker(rerank, self, neighbours)
 
@@ -250,9 +224,9 @@ class CaptionPipeline(Pipeline):
         self.model.functions.to(choose_device("auto"))
         return self
 
-    def model_inputs(self, features: PhotoFeatures, on_progress: OnProgress = no_progress) -> VectorsAndCells:
+    def model_inputs(self, features: PhotoFeatures, on_progress: OnProgress = no_progress) -> PhotoArrays:
         """The photos of a data set as the model takes them."""
-        return model_inputs(features, self.feature_grid, on_progress)
+        return (features.vectors(),)
 
     def retrieval_scores(
         self, features: PhotoFeatures, texts: Sequence[str], on_progress: OnProgress = no_progress
@@ -263,7 +237,7 @@ class CaptionPipeline(Pipeline):
         captions each on one core, and seconds on a GPU.
         """
         photos, count = self.model_inputs(features, on_progress), len(features.photos)
-        blocks = (photos.take(slice(at, at + _SCORED_PER_BLOCK)) for at in range(0, count, _SCORED_PER_BLOCK))
+        blocks = (take_photos(photos, slice(at, at + _SCORED_PER_BLOCK)) for at in range(0, count, _SCORED_PER_BLOCK))
         return self._score_blocks(blocks, texts, count, "photos", on_progress)
 
     def region_scores(self, features: PhotoFeatures, gold: Regions, on_progress: OnProgress = no_progress) -> Floats:
@@ -297,22 +271,7 @@ class CaptionPipeline(Pipeline):
     def load_model(cls, artifact: Artifact) -> MRNN:
         return MRNN.from_artifact(artifact)
 
-    def to_artifact(self, *, half: bool = False) -> Artifact:
-        own = super().to_artifact(half=half)
-        own_parts: dict[str, Storable | None] = {CONFIDENCE: self.confidence, RANKING: self.ranking}
-        parts = {name: part.to_artifact() for name, part in own_parts.items() if part is not None}
-        return replace(own, parts=own.parts | parts)
-
-    @classmethod
-    def from_artifact(cls, artifact: Artifact) -> Self:
-        pipeline = super().from_artifact(artifact)
-        if CONFIDENCE in artifact.parts:
-            pipeline.confidence = Confidence.from_artifact(artifact.parts[CONFIDENCE])
-        if RANKING in artifact.parts:
-            pipeline.ranking = MatchRanking.from_artifact(artifact.parts[RANKING])
-        return pipeline
-
-    def _encode(self, photos: Sequence[PhotoLike]) -> list[VectorsAndCells]:
+    def _encode(self, photos: Sequence[PhotoLike]) -> list[PhotoArrays]:
         """A batch of photos as the model takes them. Photos are resized at once to save memory."""
         encoder, prepared, crops = self.image_encoder, [], []
         for photo in photos:
@@ -321,7 +280,7 @@ class CaptionPipeline(Pipeline):
             crops.append(encoder.encode_crops([image])[0] if self.encoder.crops else None)
         return [self._model_input(*each) for each in zip(encoder.encode_prepared(prepared), crops, strict=True)]
 
-    def _encode_files(self, paths: Sequence[Path]) -> Iterator[tuple[Path, VectorsAndCells | PhotoError]]:
+    def _encode_files(self, paths: Sequence[Path]) -> Iterator[tuple[Path, PhotoArrays | PhotoError]]:
         encoder = self.image_encoder
         if self.encoder.crops:
             for path, whole in encode_full_size(encoder, paths):
@@ -333,103 +292,28 @@ class CaptionPipeline(Pipeline):
         for path, features in encode_photos(encoder, paths):
             yield path, features if isinstance(features, PhotoError) else self._model_input(features)
 
-    def _model_input(self, features: FeatureMap, crops: Floats | None = None) -> VectorsAndCells:
+    def _model_input(self, features: FeatureMap, crops: Floats | None = None) -> PhotoArrays:
         """One photo as the model takes it."""
-        vector = features.photo_vector(self.encoder.photo_vector, crops)
-        cells = pool_cells(features.cells, self.feature_grid)[None] if self.feature_grid else None
-        return VectorsAndCells(vector[None], cells)
+        return (features.photo_vector(self.encoder.photo_vector, crops)[None],)
 
     def _generate(
-        self, inputs: Sequence[VectorsAndCells], decoding: Decoding | None, start: str, ranker: Ranker | None
+        self, inputs: Sequence[PhotoArrays], decoding: Decoding | None, start: str, ranker: Ranker | None
     ) -> list[CaptionResult]:
         if not inputs:
             return []
-        cells = [each.cells for each in inputs if each.cells is not None]
-        vectors = np.concatenate([each.vectors for each in inputs])
-        photos = VectorsAndCells(vectors, np.concatenate(cells) if cells else None)
+        photos = tuple(np.concatenate(part) for part in zip(*inputs, strict=True))
         return self.caption_inputs(photos, decoding, start, ranker=ranker)
 
     def caption_inputs(
         self,
-        photos: VectorsAndCells,
+        photos: PhotoArrays,
         decoding: Decoding | None = None,
         start: str = "",
         *,
         ranker: Ranker | None = None,
     ) -> list[CaptionResult]:
-        """Caption photos as the model takes them. Samples are returned as they were drawn."""
-        decoding = decoding or Decoding(max_length=self.model.settings.max_length)
-        if decoding.method == "sample":
-            return rank_captions(photos, self.model.generate(photos, decoding, start), ranker)
-        ranked = rank_captions(photos, self._generate_grammatical(photos, decoding, start), ranker)
-        matches = self._match_features(photos, [each.captions for each in ranked])
-        chosen = [self._choose(each, words_in(start), match) for each, match in zip(ranked, matches, strict=True)]
-        return self._with_log_probabilities(photos, chosen)
-
-    def _match_features(
-        self, photos: VectorsAndCells, sentences: Sequence[Sequence[GeneratedSentence]]
-    ) -> Sequence[FloatArray | None]:
-        """For each photo the features of the match of its sentences, if the confidence uses them."""
-        if self.confidence is None or not self.confidence.uses_match:
-            return [None] * len(sentences)
-        return self.match_ranker.features(photos, sentences)
-
-    def _generate_grammatical(
-        self, photos: VectorsAndCells, decoding: Decoding, start: str = ""
-    ) -> list[list[GeneratedSentence]]:
-        """Generate sentences as the model does, but the whole beam where one of the best is ungrammatical."""
-        found = self.model.generate(photos, decoding, start)
-        if decoding.method != "beam" or decoding.top == decoding.beam:
-            return found
-        first = words_in(start)
-        rows = [row for row, each in enumerate(found) if not all(is_grammatical(one, first) for one in each)]
-        if rows:
-            whole = replace(decoding, top=decoding.beam)
-            for row, each in zip(rows, self.model.generate(photos.take(np.array(rows)), whole, start), strict=True):
-                found[row] = each
-        return found
-
-    def best_sentences(self, photos: VectorsAndCells) -> list[GeneratedSentence]:
-        """The sentence of each photo that its caption is made of: the first grammatical one, if there is one."""
-        ranker = self.ranker()
-        generated = self._generate_grammatical(photos, self.beam_search(None, 1, ranker=ranker))
-        ranked = rank_captions(photos, generated, ranker)
-        return [next(filter(is_grammatical, each.captions), each.captions[0]) for each in ranked]
-
-    def _choose(
-        self, result: CaptionResult, start: Sequence[str], matches: FloatArray | None
-    ) -> tuple[CaptionResult, list[bool]]:
-        """The captions to show, and whether each was changed after it was generated."""
-        chosen = choose_captions(result.captions, self.confidence, start, matches)
-        consensus = [result.consensus[each.rank] for each in chosen] if result.consensus else []
-        shown = CaptionResult(
-            tuple(each.sentence for each in chosen),
-            tuple(consensus),
-            tuple(each.confidence for each in chosen),
-            tuple(each.sure for each in chosen),
-        )
-        return shown, [each.changed for each in chosen]
-
-    def _with_log_probabilities(
-        self, photos: VectorsAndCells, results: Sequence[tuple[CaptionResult, list[bool]]]
-    ) -> list[CaptionResult]:
-        """Compute the log-probabilities of the captions that were changed."""
-        places = [
-            (row, index)
-            for row, (_, changed) in enumerate(results)
-            for index, is_other in enumerate(changed)
-            if is_other
-        ]
-        if not places:
-            return [result for result, _ in results]
-        texts = [results[row][0].captions[index].words for row, index in places]
-        rows = np.array([row for row, _ in places], dtype=np.int64)
-        found = [list(result.captions) for result, _ in results]
-        for (row, index), log_p in zip(places, self.model.log_probabilities(photos, texts, rows), strict=True):
-            found[row][index] = GeneratedSentence(
-                found[row][index].words, float(log_p.sum()), True, tuple(log_p.tolist())
-            )
-        return [replace(result, captions=tuple(each)) for (result, _), each in zip(results, found, strict=True)]
+        """Caption photos as the model takes them."""
+        return rank_captions(photos, self.model.generate(photos, decoding, start), ranker)
 
 
 def rank_captions(
@@ -438,8 +322,6 @@ def rank_captions(
     """The generated sentences of photos as results, in their own order or in that of a ranker."""
     if ranker is None:
         return [CaptionResult(tuple(each)) for each in sentences]
-    from deixis.models.consensus.consensus import best_first
-
     results = []
     for each, scores in zip(sentences, ranker.scores(photos, sentences), strict=True):
         order = best_first(scores)
@@ -452,19 +334,6 @@ def default_beam(ranker: Ranker | None) -> int:
     return RERANK_BEAM if ranker and ranker.is_consensus else BEAM
 
 
-def model_inputs(features: PhotoFeatures, feature_grid: int, on_progress: OnProgress = no_progress) -> VectorsAndCells:
-    """The photos of a data set as an m-RNN takes them: vectors and, unless the grid is 0, the cells of feature maps."""
-    vectors = features.vectors()
-    if not feature_grid:
-        return VectorsAndCells(vectors)
-    # In half precision, as in the store, because the cells of all photos are in memory together.
-    cells = np.empty((len(vectors), feature_grid**2, features.store.contents.channels), np.float16)
-    ids = features.photos.ids
-    for row, photo_id in enumerate(track(ids, "reading feature maps", len(ids), on_progress)):
-        cells[row] = pool_cells(features.store.map(photo_id).cells, feature_grid)
-    return VectorsAndCells(vectors, cells)
-
-
 def _join_rows(groups: Iterable[Floats]) -> Iterator[Floats]:
     """Join groups of rows until a block is full."""
     waiting: list[Floats] = []
@@ -475,24 +344,6 @@ def _join_rows(groups: Iterable[Floats]) -> Iterator[Floats]:
             waiting = []
     if waiting:
         yield np.concatenate(waiting)
-
-
-def pool_cells(cells: NDArray[np.floating], side: int) -> Floats:
-    """Average-pool a feature map (channels, rows, columns) to (side · side, channels)."""
-    rows, columns = (_pooling(size, side) for size in cells.shape[1:])
-    pooled = rows @ np.asarray(cells, dtype=np.float32) @ columns.T
-    flat: Floats = np.ascontiguousarray(pooled.reshape(len(cells), -1).T)
-    return flat
-
-
-def _pooling(size: int, side: int) -> Floats:
-    """Weights (side, size) that average neighbouring cells; cell i covers rows ⌊i·size/side⌋ to ⌈(i+1)·size/side⌉."""
-    first = np.arange(side) * size // side
-    last = -(-(np.arange(1, side + 1) * size) // side)
-    at = np.arange(size)
-    covered = ((at >= first[:, None]) & (at < last[:, None])).astype(np.float32)
-    weights: Floats = covered / covered.sum(1, keepdims=True)
-    return weights
 
 
 def load_captioner(model: str | PathLike[str] = DEFAULT_CAPTIONER) -> CaptionPipeline:

@@ -11,14 +11,14 @@ import deixis
 from deixis.data.dataset import Dataset
 from deixis.errors import DatasetError, DeixisError
 from deixis.evaluation.captions import caption_scores
-from deixis.models.consensus.consensus import Candidates, RerankSettings, tune
-from deixis.models.consensus.reranking import Neighbours, load_neighbours
-from deixis.models.consensus.spec import ConsensusSettings
-from deixis.models.m_rnn.captioning import load_captioner
+from deixis.models.m_rnn.consensus import Candidates, RerankSettings, tune
 from deixis.models.m_rnn.decoding import Decoding
+from deixis.models.m_rnn.pipeline import load_captioner
+from deixis.models.m_rnn.reranking import Neighbours, load_neighbours
+from deixis.models.m_rnn.spec import ConsensusSettings
 from deixis.models.photo_features import find_or_compute_features
 from deixis.models.training.runner import TrainResult, train
-from tests.models.captioner import SMALL, train_small_captioner
+from tests.models.small_captioner import SMALL_M_RNN, train_small_m_rnn
 
 pytestmark = pytest.mark.usefixtures("small_encoder")
 
@@ -45,11 +45,11 @@ def test_k_and_m_are_chosen_on_dev_and_neighbours_come_from_train(
     assert not set(neighbours.photos) & set(dataset.split("dev").ids)
 
     captioner, dev = load_captioner(captioner_folder / "run"), dataset.split("dev")
-    vectors = find_or_compute_features(captioner.encoder, dataset, dev).vectors()
-    generated = captioner.model.generate(vectors, Decoding(beam=4, top=4))
+    features = find_or_compute_features(captioner.encoder, dataset, dev)
+    generated = captioner.model.generate(captioner.model_inputs(features), Decoding(beam=4, top=4))
     sentences = [[each.words for each in some] for some in generated]
     references = [[caption.text for caption in photo.sentences] for photo in dev]
-    candidates = Candidates(captioner.model.refine(vectors), sentences, references)
+    candidates = Candidates(captioner.model.refine(features.vectors()), sentences, references)
     consensus = neighbours.consensus(captioner.model)
     assert neighbours.config.bleu == tune(consensus, candidates, "bleu")
     assert neighbours.config.cider == tune(consensus, candidates, "cider")
@@ -95,7 +95,7 @@ def test_impossible_settings_are_refused_before_the_work(
     for name in ("neighbours", "top_captions_bleu", "top_captions_cider", "beam"):
         with pytest.raises(DeixisError, match=f"{name}=0"):
             ConsensusSettings(**{name: 0})  # type: ignore[arg-type]
-    train_small_captioner(dataset, tmp_path / "blind", settings=replace(SMALL, image_input="nowhere"))
+    train_small_m_rnn(dataset, tmp_path / "blind", settings=replace(SMALL_M_RNN, image_input="nowhere"))
     with pytest.raises(DeixisError, match="neighbour_feature=refined"):
         train_consensus(dataset, captioner_folder, tmp_path / "consensus", captioner=str(tmp_path / "blind"))
     assert not (tmp_path / "consensus").exists()

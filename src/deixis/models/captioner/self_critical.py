@@ -1,4 +1,4 @@
-"""Self-critical training, which the m-RNN paper does not have: the negative expected CIDEr-D of sampled captions.
+"""Self-critical training: the negative expected CIDEr-D of sampled captions, less penalties for wrong words.
 
 Sampled captions that agree with people's captions become more probable. This follows Rennie et al., *Self-critical
 Sequence Training for Image Captioning* (CVPR 2017). Each sampled caption is compared with the mean reward of the
@@ -10,18 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from deixis.arrays import FloatArray, IntArray
+from deixis.arrays import BoolArray, FloatArray, IntArray
 from deixis.errors import DatasetError
+from deixis.evaluation.captions.agreement import WordMatcher
 from deixis.evaluation.captions.ngrams import CIDER_SCALE, EncodedSentences, Numbering, References, sum_by_group
+from deixis.language.tagger import tag
 from deixis.language.vocabulary import Vocabulary
+from deixis.language.words import content_word_indices
+from deixis.models.captioner.network import CaptionerNetwork
 from deixis.models.m_rnn.network import MRNNNetwork
-from deixis.models.m_rnn.objective import LikelihoodObjective, draw_views, photo_inputs
+from deixis.models.m_rnn.objective import LikelihoodObjective, photo_inputs
 from deixis.models.training.distributed import broadcast, sharded_forward
 from deixis.models.training.objective import LossValue, ShuffledSampler
 from deixis.runtime.modules import eval_mode
@@ -30,6 +35,9 @@ _END = "</s>"  # no word of a caption has this form
 
 _FREE_REPETITION = 0.05
 """Words that are repeated in at least this share of the captions that have them, such as *a*, are not penalized."""
+
+_OTHER_WORDS = 0.5
+"""What a wrong verb, adjective or number costs, if a wrong noun costs 1."""
 
 Reward = Callable[[IntArray, IntArray], FloatArray]
 """The reward (n,) of sentences (n, length), each for the photo of a row (n,)."""
@@ -46,6 +54,34 @@ class PhotoSampler(ShuffledSampler[Tensor]):
         return torch.from_numpy(self._photos[rows])
 
 
+def draw_views(photos: Tensor, views: int) -> Tensor:
+    """The row of a random view of each photo, the same in all processes."""
+    return photos if views == 1 else photos * views + broadcast(torch.randint(views, photos.shape))
+
+
+@dataclass(frozen=True)
+class ViewLikelihood(LikelihoodObjective):
+    """The likelihood of captions, given random views of their photos."""
+
+    views: int = 1  # rows of each photo, in a row, of which one is drawn
+
+    def rows_of(self, captions: Tensor) -> Tensor:
+        return draw_views(self.photo_of_caption[captions], self.views)
+
+    def sample_captions(self, photos: Tensor) -> Tensor:
+        """The row of a random caption of each photo, the same in all processes."""
+        owners, order = self._by_photo  # sorted photos of all captions, and the row of each caption
+        first = torch.searchsorted(owners, photos)
+        count = torch.searchsorted(owners, photos, right=True) - first
+        uniform = broadcast(torch.rand(len(photos)))
+        return order[first + (uniform * count).long()]
+
+    @cached_property
+    def _by_photo(self) -> tuple[Tensor, Tensor]:
+        owners, order = self.photo_of_caption.sort(stable=True)
+        return owners, order
+
+
 @dataclass(frozen=True)
 class RewardObjective:
     """Policy gradient: the mean over samples of −(reward − mean reward of the others) · log P, over their mean length.
@@ -54,18 +90,17 @@ class RewardObjective:
     additional likelihood loss, on one random caption of each photo.
     """
 
-    photos: Tensor  # vectors of all photos, or of all their views
+    photos: tuple[Tensor, ...]  # vectors and cells of all photos, or of all their views; may be in half precision
     reward: Reward  # of sentences, by the rows of photos
     samples: int = 5  # sentences per photo, two or more
     max_length: int = 20
-    cells: Tensor | None = None  # (n, k, cell_size), with attention; may be in half precision
-    likelihood: LikelihoodObjective | None = None
+    likelihood: ViewLikelihood | None = None
     likelihood_weight: float = 0.0
     views: int = 1  # rows of each photo, in a row, of which one is drawn
 
-    def __call__(self, network: MRNNNetwork, batch: Tensor) -> LossValue:
+    def __call__(self, network: CaptionerNetwork, batch: Tensor) -> LossValue:
         device = network.word_bias.device
-        inputs = photo_inputs(self.photos, self.cells, draw_views(batch, self.views), device)
+        inputs = photo_inputs(self.photos, draw_views(batch, self.views), device)
         # The same in all processes, so that the samples of a photo do not depend on which process draws them.
         uniform = broadcast(torch.rand(len(batch), self.samples, self.max_length, device=device))
 
@@ -79,7 +114,7 @@ class RewardObjective:
         likelihood = self.likelihood(network, self.likelihood.sample_captions(batch))
         return LossValue(found.total + self.likelihood_weight * likelihood.total, {**found.terms, **likelihood.terms})
 
-    def _losses(self, network: MRNNNetwork, rows: Tensor, uniform: Tensor, *inputs: Tensor) -> Tensor:
+    def _losses(self, network: CaptionerNetwork, rows: Tensor, uniform: Tensor, *inputs: Tensor) -> Tensor:
         """For each photo (n, 3): the means of loss, reward and number of words with end tokens over its samples."""
         if not len(rows):  # a process without photos takes part in the gradients all the same
             return 0 * network.word_bias.sum() + inputs[0].new_zeros(0, 3)
@@ -101,9 +136,9 @@ def sample_sentences(
 ) -> tuple[Tensor, Tensor]:
     """Sample sentences for each photo.
 
-    The network is in eval mode; `inputs` are the vectors of the photos and, with attention, their cells; `uniform` (n,
-    length) has a random number from 0 to 1 for each sentence and word. Gives the words (n, length), the sentences of a
-    photo in a row, padded with end tokens; and the number of words and end tokens of each sentence.
+    The network is in eval mode; `inputs` are vectors and cells of the photos; `uniform` (n, length) has a random number
+    from 0 to 1 for each sentence and word. Gives the words (n, length), the sentences of a photo in a row, padded with
+    end tokens; and the number of words and end tokens of each sentence.
     """
     context = network.photo_terms(*inputs)
     device, photos = network.word_bias.device, len(uniform) // samples
@@ -173,3 +208,46 @@ class CiderReward:
         return np.asarray(
             cider_d - sum_by_group(counts.sentence, (counts.count - 1) * self._penalties[counts.gram], len(words))
         )
+
+
+class WrongWordPenalty:
+    """Counts the nouns of sampled sentences that no caption of the photo has, and half of such other content words.
+
+    Words match as in `deixis.evaluation.captions.agreement`: by stem or by WordNet sense. Whether a word is a noun or
+    another content word is decided once: by what it is most often in the captions.
+    """
+
+    def __init__(self, references: Sequence[Sequence[Sequence[str]]], vocabulary: Vocabulary) -> None:
+        self._cost = _costs([words for captions in references for words in captions], vocabulary)
+        matcher = WordMatcher(vocabulary.words)
+        self._size = len(self._cost)
+        pairs = [
+            photo * self._size + word
+            for photo, captions in enumerate(references)
+            for word in matcher.matches(map(" ".join, captions))
+        ]
+        self._said = np.sort(np.array(pairs, dtype=np.int64))
+
+    def __call__(self, words: IntArray, photos: IntArray) -> FloatArray:
+        """The penalty of each sentence (n, length), for the photo of a row of the references."""
+        codes = photos[:, None] * self._size + words
+        return np.asarray(np.where(self._is_said(codes), 0, self._cost[words]).sum(axis=1))
+
+    def _is_said(self, codes: IntArray) -> BoolArray:
+        if not len(self._said):
+            return np.zeros(codes.shape, dtype=bool)
+        nearest = np.minimum(np.searchsorted(self._said, codes), len(self._said) - 1)
+        return np.asarray(self._said[nearest] == codes)
+
+
+def _costs(captions: Sequence[Sequence[str]], vocabulary: Vocabulary) -> FloatArray:
+    """What a wrong word costs, for each word of the network; words without content and tokens cost nothing."""
+    number = {word: index for index, word in enumerate(vocabulary.words)}
+    counts = np.zeros((len(number) + 3, 3), dtype=np.int64)  # no content, noun, other
+    for words in captions:
+        tags = tag(words)
+        content = set(content_word_indices(words, tags))
+        for index, word in enumerate(words):
+            if word in number:
+                counts[number[word], 0 if index not in content else 1 if tags[index][:2] == "NN" else 2] += 1
+    return np.asarray(np.array([0, 1, _OTHER_WORDS])[counts.argmax(axis=1)])

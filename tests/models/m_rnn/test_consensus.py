@@ -11,8 +11,8 @@ from deixis.errors import DeixisError
 from deixis.evaluation.captions import caption_scores
 from deixis.evaluation.captions.metrics import bleu_from, bleu_statistics, cider
 from deixis.evaluation.captions.ngrams import CaptionSet
-from deixis.models.consensus import consensus as module
-from deixis.models.consensus.consensus import (
+from deixis.models.m_rnn import consensus as module
+from deixis.models.m_rnn.consensus import (
     Candidates,
     CaptionSimilarity,
     Consensus,
