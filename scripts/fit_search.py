@@ -68,11 +68,9 @@ def make_trials(sources: Sequence[Source], encoder: SearchEncoder, bank: QueryBa
     for source in sources:
         with progress("queries") as on_progress:
             trial = make_trial(
-                source.name,
-                source.photos,
+                source,
                 encoder,
                 bank,
-                other_captions=source.other_captions,
                 absent_texts=read_absent_list(FITTED_LIST, source.photos.captions, skip_named=True),
                 exclude=tested,
                 on_progress=on_progress,

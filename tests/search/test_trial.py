@@ -76,7 +76,7 @@ def test_evidence_equals_that_of_an_index(encoded: EncodedSplit, bank: QueryBank
 
 
 def test_a_trial_has_queries_of_all_kinds(encoded: EncodedSplit, bank: QueryBank) -> None:
-    trial = make_trial("samples", encoded, search_encoder(PHOTO_MODEL), bank, absent_texts=["an iceberg"])
+    trial = make_trial(Source("samples", encoded, []), search_encoder(PHOTO_MODEL), bank, absent_texts=["an iceberg"])
     assert len(trial) == 4
     assert {query.kind for query in trial.queries} == set(KINDS)
     assert all(query.relevant[query.photo] for query in trial.queries if query.kind != "absent")

@@ -61,12 +61,7 @@ def calibrate(
         _check_count(source.name, sum(map(bool, source.photos.captions)))
     bank = make_bank(sources, encoder)
     with progress("queries") as on_progress:
-        trials = [
-            make_trial(
-                source.name, source.photos, encoder, bank, other_captions=source.other_captions, on_progress=on_progress
-            )
-            for source in sources
-        ]
+        trials = [make_trial(source, encoder, bank, on_progress=on_progress) for source in sources]
     scores = {name: summarize(result) for name, result in evaluate_halves(trials, encoder.fingerprint, bank).items()}
     store_calibration(place, encoder, fit_calibration(trials, encoder.fingerprint, bank))
     if json:

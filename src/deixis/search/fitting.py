@@ -298,29 +298,16 @@ def _results(shown: _Shown, lines: Lines) -> tuple[FloatArray, BoolArray]:
 
 @dataclass(frozen=True)
 class TrialResult:
-    """Results of queries in an index of all photos of a trial.
+    """Results of queries in an index of all photos of a trial."""
 
-    Attributes
-    ----------
-    kinds, photos : array, (queries,)
-        Kind of each query and the photo that it comes from.
-    best : array of float, (queries,)
-        Highest probability.
-    found, first_correct : array of bool, (queries,)
-        Whether there is a result, and whether the first one is correct.
-    own_first : array of bool, (queries,)
-        Whether the photo that the query comes from is the most probable one, shown or not.
-    query : array of int, (results,)
-        Query of each result, at most ten per query.
-    probabilities, correct : array, (results,)
-    """
-
+    # Of each query: its kind and the photo that it comes from,
     kinds: AnyArray
     photos: AnyArray
-    best: FloatArray
-    found: BoolArray
+    best: FloatArray  # the highest probability,
+    found: BoolArray  # whether there is a result, and whether the first one is correct,
     first_correct: BoolArray
-    own_first: BoolArray
+    own_first: BoolArray  # whether the photo that the query comes from is the most probable one, shown or not.
+    # Of each result, at most ten per query:
     query: AnyArray
     probabilities: FloatArray
     correct: BoolArray

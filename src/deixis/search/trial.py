@@ -32,6 +32,8 @@ CAPTION, PHRASE, ABSENT = KINDS = ("caption", "phrase", "absent")
 """Kinds of queries."""
 
 _PHRASES_PER_BATCH = 256
+_MAX_CAPTIONS = 2500
+"""Maximum number of captions of a source that are used as queries."""
 
 BANK_SIZE = 256
 """Number of vectors in a bank of queries."""
@@ -46,19 +48,10 @@ _BANK_TEMPERATURE = 0.5
 
 @dataclass(frozen=True)
 class EncodedSplit:
-    """The encoded photos of a split, as in an index.
+    """The encoded photos of a split, as in an index."""
 
-    Attributes
-    ----------
-    captions
-        Captions of each photo.
-    whole : array of float32, (photos, dimension)
-    regions
-        Vectors of the regions.
-    """
-
-    captions: list[list[str]]
-    whole: Floats
+    captions: list[list[str]]  # of each photo
+    whole: Floats  # (photos, dimension)
     regions: RegionVectors
 
     def evidence(
@@ -86,45 +79,21 @@ class EncodedSplit:
 
 @dataclass(frozen=True)
 class TrialQuery:
-    """A query with its evidence for every photo.
+    """A query with its evidence for every photo."""
 
-    Attributes
-    ----------
-    kind
-        One of `KINDS`.
-    photo
-        Index of the photo that the query comes from; for an absent query any photo, which determines its half.
-    evidence
-        Evidence for all photos.
-    relevant
-        True for relevant photos.
-    is_unknown
-        Whether no word of the query is known, so that search returns nothing.
-    """
-
-    kind: str
-    photo: int
+    kind: str  # one of `KINDS`
+    photo: int  # that the query comes from; for an absent query any photo, which determines its half
     evidence: Evidence
-    relevant: BoolArray
-    is_unknown: bool = False
+    relevant: BoolArray  # (photos,)
+    is_unknown: bool = False  # whether no word of the query is known, so that search returns nothing
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Vectors of the photos of one source, and queries.
+    """The photos of one source, and queries of all kinds."""
 
-    Attributes
-    ----------
-    name
-        Name of the source.
-    vectors : array of float32, (photos, dimension)
-        Vectors of whole photos.
-    queries
-        Queries of all kinds.
-    """
-
-    name: str
-    vectors: Floats
+    name: str  # of the source
+    vectors: Floats  # (photos, dimension), of whole photos
     queries: Sequence[TrialQuery]
 
     def __len__(self) -> int:
@@ -146,48 +115,6 @@ class Trial:
         return alike
 
 
-def make_trial(
-    name: str,
-    photos: EncodedSplit,
-    encoder: SearchEncoder,
-    bank: QueryBank,
-    *,
-    other_captions: Sequence[str] = (),
-    absent_texts: Sequence[str] = (),
-    exclude: Sequence[str] = (),
-    max_captions: int = 2500,
-    on_progress: OnProgress = no_progress,
-) -> Trial:
-    """Create queries of all kinds for photos.
-
-    Parameters
-    ----------
-    name
-        Name of the source.
-    photos
-        Encoded photos with captions, which the models were not trained on.
-    encoder
-        The models.
-    bank
-        Other queries; see `make_bank`.
-    other_captions
-        Captions of other photos. Those with a word that no caption of `photos` has are used as absent queries.
-    absent_texts
-        Further absent queries.
-    exclude
-        Texts whose words are not used as absent queries.
-    max_captions
-        Maximum number of captions that are used as queries.
-    on_progress
-        Progress callback.
-    """
-    relevance = Relevance(photos.captions)
-    queries = make_queries(photos, relevance, encoder, bank, max_captions=max_captions, on_progress=on_progress)
-    texts = find_absent_texts(other_captions, relevance, encoder, exclude=exclude)
-    absent = make_absent_queries([*texts, *absent_texts], photos, relevance, encoder, bank)
-    return Trial(name, photos.whole, queries + absent)
-
-
 @dataclass(frozen=True)
 class Source:
     """The encoded photos of a split, and captions of other photos of the data set."""
@@ -195,6 +122,31 @@ class Source:
     name: str
     photos: EncodedSplit
     other_captions: list[str]
+
+
+def make_trial(
+    source: Source,
+    encoder: SearchEncoder,
+    bank: QueryBank,
+    *,
+    absent_texts: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    on_progress: OnProgress = no_progress,
+) -> Trial:
+    """Create queries of all kinds for the photos of a source, which the models were not trained on.
+
+    Captions of other photos with a word that no caption of these photos has, and `absent_texts`, are absent queries.
+    Words of the texts in `exclude` are not.
+    """
+    photos, relevance = source.photos, Relevance(source.photos.captions)
+    queries = make_queries(photos, relevance, encoder, bank, on_progress=on_progress)
+    texts = [*find_absent_texts(source.other_captions, relevance, encoder, exclude=exclude), *absent_texts]
+    reads = [
+        read
+        for read in (encoder.encode_sentences(texts) if texts else [])
+        if not relevance.of(read.text, [phrase.text for phrase in read.phrases]).any()
+    ]
+    return Trial(source.name, photos.whole, queries + absent_trial_queries(reads, photos, bank))
 
 
 def read_sources(
@@ -206,18 +158,7 @@ def read_sources(
 ) -> list[Source]:
     """Encode the photos of data sets: each of the splits that a data set has is a source.
 
-    Parameters
-    ----------
-    paths
-        Data set directories.
-    splits
-        Names of splits. If a data set has none of them, the first is an error.
-    encoder
-        The models.
-    absent_from
-        The split whose captions are those of other photos.
-    on_progress
-        Progress callback.
+    If a data set has none of the splits, the first is an error. Captions of other photos are those of `absent_from`.
     """
     sources = []
     for name, dataset, split in named_splits(paths, splits):
@@ -283,12 +224,11 @@ def make_queries(
     encoder: SearchEncoder,
     bank: QueryBank,
     *,
-    max_captions: int = 2500,
     on_progress: OnProgress = no_progress,
 ) -> list[TrialQuery]:
     """Create queries from captions, evenly spaced, and from the distinct phrases of these captions."""
     captions = [(photo, text) for photo, texts in enumerate(photos.captions) for text in texts]
-    captions = captions[:: -(-len(captions) // max_captions)]
+    captions = captions[:: -(-len(captions) // _MAX_CAPTIONS)]
     reads = encoder.encode_sentences([text for _, text in captions])
     first = {
         phrase.text.lower(): photo for (photo, _), read in zip(captions, reads, strict=True) for phrase in read.phrases
@@ -334,18 +274,6 @@ def _absent_words(relevance: Relevance, encoder: SearchEncoder, exclude: Sequenc
     words = [word for word in (known.words if known else ()) if word.isalpha() and stem(word) not in excluded]
     absent = [f"a {word}" for word in words if words_of(word) and not relevance.with_word(word).any()]
     return [text for text in absent if Sentence(text).phrases]
-
-
-def make_absent_queries(
-    texts: Sequence[str], photos: EncodedSplit, relevance: Relevance, encoder: SearchEncoder, bank: QueryBank
-) -> list[TrialQuery]:
-    """Create absent queries, without texts to which a photo is relevant by its captions."""
-    reads = [
-        read
-        for read in (encoder.encode_sentences(texts) if texts else [])
-        if not relevance.of(read.text, [phrase.text for phrase in read.phrases]).any()
-    ]
-    return absent_trial_queries(reads, photos, bank)
 
 
 def absent_trial_queries(reads: Sequence[EncodedSentence], photos: EncodedSplit, bank: QueryBank) -> list[TrialQuery]:
