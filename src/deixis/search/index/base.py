@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -248,6 +249,9 @@ class Connection(Protocol):
         ...
 
 
+ConnectionT = TypeVar("ConnectionT", bound=Connection)
+
+
 def write_entry(connection: Connection, key: str, value: str) -> None:
     """Store an entry of the description of an index, or replace it."""
     statement = "INSERT INTO about (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
@@ -260,46 +264,47 @@ def read_entry(connection: Connection, key: str) -> str | None:
     return found[0] if found else None
 
 
-class IndexWriter(Protocol):
+class IndexWriter(ABC, Generic[ConnectionT]):
     """An index that is locked for writing, transaction by transaction."""
 
-    @property
-    def connection(self) -> Connection: ...
+    is_shared = False
+    """Whether other processes may write too, possibly on machines with other files."""
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether other processes may write too, possibly on machines with other files."""
-        ...
+    begin_statement = "BEGIN"
+    database_error: type[Exception]
 
-    def begin(self) -> None: ...
+    def __init__(self, connection: ConnectionT) -> None:
+        self.connection = connection
+
+    def begin(self) -> None:
+        self.connection.execute(self.begin_statement)
 
     def commit(self) -> None:
         """End the transaction, written to disk; release the claims of what was settled."""
-        ...
+        self.connection.execute("COMMIT")
 
     def rollback(self) -> None:
         """Undo the transaction, if one is open."""
-        ...
+        if self.connection.in_transaction:
+            self.connection.execute("ROLLBACK")
 
     def can_commit(self, error: BaseException) -> bool:
         """Return whether what was written before an error can still be committed."""
-        ...
+        return self.connection.in_transaction and not isinstance(error, self.database_error)
 
     def claim(self, sha256: bytes) -> bool:
         """Claim the content of a file; False if another process is encoding it now."""
-        ...
+        return True
 
     def settle(self, sha256: bytes) -> None:
         """Release a claim at the next commit."""
-        ...
 
     def photos_committed(self, count: int) -> None:
         """Do periodic maintenance between transactions."""
-        ...
 
+    @abstractmethod
     def finish(self) -> None:
         """Prepare for fast searching after the last transaction."""
-        ...
 
 
 @contextmanager

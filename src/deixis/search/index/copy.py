@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -81,7 +82,7 @@ def _open_source(path: IndexPath) -> Iterator[_Source]:
 class _Copy:
     """One run over the photos of an index, by ascending number."""
 
-    def __init__(self, original: _Source, writer: IndexWriter, into: str, on_progress: OnProgress) -> None:
+    def __init__(self, original: _Source, writer: IndexWriter[Any], into: str, on_progress: OnProgress) -> None:
         self.original, self.writer, self.into, self.on_progress = original, writer, into, on_progress
         self.report = CopyReport()
 

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -133,7 +133,7 @@ def _open_reader(path: IndexPath) -> FolderReader | PostgresReader:
 
 
 @contextmanager
-def open_writer(path: IndexPath, model: ModelInfo, rebuild: bool = False) -> Iterator[IndexWriter]:
+def open_writer(path: IndexPath, model: ModelInfo, rebuild: bool = False) -> Iterator[IndexWriter[Any]]:
     """Open an index for the vectors of a model, creating it if there is none.
 
     An index of another model, or a damaged one, is an error; with `rebuild` it is emptied first.
@@ -366,33 +366,16 @@ class FolderSnapshot(IndexSnapshot):
         return self._matrix.is_present & np.isin(self._matrix.ids, numbers)
 
 
-class FolderWriter:
-    """An `IndexWriter`: the one process that writes the index in a folder."""
+class FolderWriter(IndexWriter[SqliteConnection]):
+    """The one process that writes the index in a folder."""
 
-    is_shared = False
+    begin_statement = BEGIN_WRITE
+    database_error = sqlite3.Error
 
     def __init__(self, folder: Path, connection: SqliteConnection) -> None:
-        self.folder, self.connection = folder, connection
+        super().__init__(connection)
+        self.folder = folder
         self._not_cached = 0
-
-    def begin(self) -> None:
-        self.connection.execute(BEGIN_WRITE)
-
-    def commit(self) -> None:
-        self.connection.execute("COMMIT")
-
-    def rollback(self) -> None:
-        if self.connection.in_transaction:
-            self.connection.execute("ROLLBACK")
-
-    def can_commit(self, error: BaseException) -> bool:
-        return self.connection.in_transaction and not isinstance(error, sqlite3.Error)
-
-    def claim(self, sha256: bytes) -> bool:
-        return True
-
-    def settle(self, sha256: bytes) -> None:
-        pass
 
     def photos_committed(self, count: int) -> None:
         self._not_cached += count

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from deixis.arrays import Floats
 from deixis.errors import DeixisError, UnavailableError
 from deixis.search.index import records
-from deixis.search.index.base import FORMAT, IndexInfo, ModelInfo, PhotoVectors, StoredRegions, write_entry
+from deixis.search.index.base import FORMAT, IndexInfo, IndexWriter, ModelInfo, PhotoVectors, StoredRegions, write_entry
 from deixis.search.index.records import IndexedPhoto, PhotoFilter, sql_list
 from deixis.search.index.snapshot import IndexSnapshot, RankedPhoto, RankedRegions, Ranking, rescore_regions
 from deixis.storage.sql import explain_sql_error, hide_password
@@ -504,37 +504,35 @@ class WritingConnection(PostgresConnection):
         return self._folders[path]
 
 
-class PostgresWriter:
-    """An `IndexWriter` among several.
+class PostgresWriter(IndexWriter[WritingConnection]):
+    """One of several processes that write an index.
 
     Contents are claimed by advisory locks of the second connection; the server releases them if this process dies.
     """
 
     is_shared = True
+    database_error = psycopg.Error
 
     def __init__(self, address: DatabaseAddress, info: IndexInfo, connection: WritingConnection) -> None:
-        self.address, self.info, self.connection = address, info, connection
+        super().__init__(connection)
+        self.address, self.info = address, info
         self._settled: list[int] = []
 
     def begin(self) -> None:
-        self.connection.execute("BEGIN")
+        super().begin()
         (uid,) = self.connection.execute("SELECT value FROM about WHERE key = 'uid'").fetchone() or ("",)
         if uid != self.info.uid:
             raise DeixisError(f"{self.address.name}: another process has rebuilt it; run again")
 
     def commit(self) -> None:
-        self.connection.execute("COMMIT")
+        super().commit()
         settled, self._settled = self._settled, []
         if settled:
             self.connection.second.execute("SELECT pg_advisory_unlock(key) FROM unnest(?::bigint[]) key", (settled,))
 
-    def rollback(self) -> None:
-        if self.connection.in_transaction:
-            self.connection.execute("ROLLBACK")
-
     def can_commit(self, error: BaseException) -> bool:
         is_intact = self.connection.raw.info.transaction_status == TransactionStatus.INTRANS
-        return is_intact and not isinstance(error, psycopg.Error)
+        return is_intact and super().can_commit(error)
 
     def claim(self, sha256: bytes) -> bool:
         row = self.connection.second.execute("SELECT pg_try_advisory_lock(?)", (self._lock_key(sha256),)).fetchone()
@@ -542,9 +540,6 @@ class PostgresWriter:
 
     def settle(self, sha256: bytes) -> None:
         self._settled.append(self._lock_key(sha256))
-
-    def photos_committed(self, count: int) -> None:
-        pass
 
     def finish(self) -> None:
         self.connection.execute("ANALYZE photos, vectors, regions")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from deixis.errors import DeixisError, PhotoError
 from deixis.search.index import records
@@ -170,7 +170,7 @@ def remembered_exclude(path: IndexPath) -> tuple[str, ...]:
     return tuple(json.loads(read_about(path).get(EXCLUDE, "[]")))
 
 
-def _remember_exclude(writer: IndexWriter, exclude: Sequence[str] | None) -> list[str]:
+def _remember_exclude(writer: IndexWriter[Any], exclude: Sequence[str] | None) -> list[str]:
     """Return the patterns of an index, after replacing them by new ones, if any are given."""
     if exclude is None:
         return list(json.loads(read_entry(writer.connection, EXCLUDE) or "[]"))
@@ -185,7 +185,7 @@ class _Update:
 
     def __init__(
         self,
-        writer: IndexWriter,
+        writer: IndexWriter[Any],
         encoder: PhotoEncoder,
         selection: FileSelection,
         retry: bool,
