@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import nn
 from torch.nn import functional
 
@@ -34,7 +35,8 @@ from deixis.language.features.base import TfIdf
 from deixis.models.cca.model import CCA
 from deixis.vision.encoder import ImageEncoder
 from deixis.vision.encoders import open_encoder
-from deixis.vision.extraction import EncodedPhoto, encode_full_size, encode_photos
+from deixis.vision.extraction import encode_full_size, encode_photos
+from deixis.vision.feature_map import FeatureMap
 
 ENCODERS = (
     "efficientnet-lite0",
@@ -87,11 +89,11 @@ def gold_phrases(photo: Photo) -> list[tuple[str, int, np.ndarray]]:
     ]
 
 
-def photo_vector(encoder: ImageEncoder, vectors: EncodedPhoto, pooling: str) -> np.ndarray:
+def photo_vector(encoder: ImageEncoder, photo: Image.Image, features: FeatureMap, pooling: str) -> np.ndarray:
     """Return the photo vector that the suffix of an encoder name selects."""
     if pooling == "10":
-        return encoder.encode_crops([vectors.photo])[0]
-    whole, largest = vectors.features.whole, vectors.features.cells.max(axis=(1, 2))
+        return encoder.encode_crops([photo])[0]
+    whole, largest = features.whole, features.cells.max(axis=(1, 2))
     return {"": whole, "max": largest, "both": np.concatenate([whole, largest])}[pooling]
 
 
@@ -101,14 +103,14 @@ def encode_split(encoder: ImageEncoder, data: Dataset, split: str, pooling: str,
     owner: list[int] = []
     vectors = Vectors(np.zeros(0), [], np.zeros(0), [], [], [])
     every = encode_full_size(encoder, [data.path_of(photo) for photo in photos], batch=32, readers=readers)
-    for index, (photo, (_, found_in)) in enumerate(zip(photos, every, strict=True)):
-        if isinstance(found_in, PhotoError):
-            raise found_in
-        whole.append(photo_vector(encoder, found_in, pooling))
+    for index, (photo, (_, encoded)) in enumerate(zip(photos, every, strict=True)):
+        if isinstance(encoded, PhotoError):
+            raise encoded
+        whole.append(photo_vector(encoder, *encoded, pooling))
         vectors.captions += [caption.text for caption in photo.sentences]
         owner += [index] * len(photo.sentences)
         found = gold_phrases(photo)
-        pooled = found_in.features.regions(found[0][2]) if found else np.zeros((0, encoder.channels), np.float32)
+        pooled = encoded[1].regions(found[0][2]) if found else np.zeros((0, encoder.channels), np.float32)
         for text, right, _ in found:
             vectors.phrases.append(text)
             vectors.regions.append(pooled)

@@ -15,7 +15,7 @@ from deixis.data.images import open_photo
 from deixis.errors import PhotoError
 from deixis.vision import extraction
 from deixis.vision.encoder import ImageEncoder, InputSize, JoinedEncoder
-from deixis.vision.extraction import EncodedPhoto, encode_full_size, encode_photos
+from deixis.vision.extraction import encode_full_size, encode_photos
 from deixis.vision.feature_map import FeatureMap
 from tests.vision.feature_store.small import colours
 
@@ -149,11 +149,11 @@ def test_photos_at_full_size_are_decoded_once_and_returned_with_their_maps(
     found = list(encode_full_size(ENCODER, [*photos, large], batch=3))
     assert len(sizes) == 12
     for path, encoded in found:
-        assert isinstance(encoded, EncodedPhoto)
+        photo, features = encoded
         expected = open_photo(path)
-        assert encoded.photo.size == expected.size == encoded.features.size
-        assert encoded.photo.tobytes() == expected.tobytes()
-        np.testing.assert_allclose(encoded.features.cells, ENCODER.encode([expected])[0].cells, rtol=1e-5)
+        assert photo.size == expected.size == features.size
+        assert photo.tobytes() == expected.tobytes()
+        np.testing.assert_allclose(features.cells, ENCODER.encode([expected])[0].cells, rtol=1e-5)
 
 
 def test_a_bad_file_yields_its_error_at_full_size(photos: list[Path]) -> None:

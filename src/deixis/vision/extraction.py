@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -32,14 +31,6 @@ Item = TypeVar("Item")
 Done = TypeVar("Done")
 
 
-@dataclass(frozen=True)
-class EncodedPhoto:
-    """A photo decoded at full size, and its feature map."""
-
-    photo: Image.Image
-    features: FeatureMap
-
-
 def encode_photos(
     encoder: ImageEncoder, paths: Iterable[Path], batch: int = BATCH, readers: int = READERS
 ) -> Iterator[tuple[Path, FeatureMap | PhotoError]]:
@@ -57,14 +48,12 @@ def encode_photos(
 
 def encode_full_size(
     encoder: ImageEncoder, paths: Iterable[Path], batch: int = FULL_SIZE_BATCH, readers: int = READERS
-) -> Iterator[tuple[Path, EncodedPhoto | PhotoError]]:
+) -> Iterator[tuple[Path, tuple[Image.Image, FeatureMap] | PhotoError]]:
     """Encode photo files and also yield the photos, decoded once at full size.
 
     `encode_photos` decodes large JPEGs at a reduced scale, so its maps may differ slightly.
     """
-    with closing(encode_stream(encoder, paths, lambda path: read_full_size(encoder, path), batch, readers)) as encoded:
-        for path, found in encoded:
-            yield path, found if isinstance(found, PhotoError) else EncodedPhoto(*found)
+    yield from encode_stream(encoder, paths, lambda path: read_full_size(encoder, path), batch, readers)
 
 
 def encode_and_keep(

@@ -283,11 +283,12 @@ class CaptionPipeline(Pipeline):
     def _encode_files(self, paths: Sequence[Path]) -> Iterator[tuple[Path, PhotoArrays | PhotoError]]:
         encoder = self.image_encoder
         if self.encoder.crops:
-            for path, whole in encode_full_size(encoder, paths):
-                if isinstance(whole, PhotoError):
-                    yield path, whole
+            for path, found in encode_full_size(encoder, paths):
+                if isinstance(found, PhotoError):
+                    yield path, found
                 else:
-                    yield path, self._model_input(whole.features, encoder.encode_crops([whole.photo])[0])
+                    photo, whole = found
+                    yield path, self._model_input(whole, encoder.encode_crops([photo])[0])
             return
         for path, features in encode_photos(encoder, paths):
             yield path, features if isinstance(features, PhotoError) else self._model_input(features)

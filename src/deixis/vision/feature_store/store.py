@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -188,13 +188,6 @@ SHARD_PHOTOS = 128
 SHARD_BYTES = 32 * 2**20
 
 
-@dataclass(frozen=True)
-class _Location:
-    shard: str
-    row: int
-    stamp: FileStamp
-
-
 class StoreWriter:
     """Adds photos to a feature store. Created by `open_writer`, which holds the lock.
 
@@ -207,11 +200,11 @@ class StoreWriter:
         self._shard_photos = shard_photos
         self._manifest = manifest
         self._shards = {shard.file: shard for shard in manifest.shards if shard.file not in self.damaged}
-        self._locations: dict[str, _Location] = {}
+        self._locations: dict[str, tuple[str, int, FileStamp]] = {}  # shard, row and stamp of each photo
         for shard in self._shards.values():
             reader = ShardReader(path, shard, manifest.contents)
             for photo_id, stamp in reader.stamps().items():
-                self._locations[photo_id] = _Location(shard.file, reader.live[photo_id], stamp)
+                self._locations[photo_id] = (shard.file, reader.live[photo_id], stamp)
         self._pending: list[FeatureRecord] = []
         self._pending_bytes = 0
         self._number = 1 + max((int(file.split("-")[0]) for file in self._shards), default=-1)
@@ -224,8 +217,7 @@ class StoreWriter:
 
     def stamp(self, photo_id: str) -> FileStamp | None:
         """Return the file stamp of a photo, or None if it is not stored."""
-        location = self._locations.get(photo_id)
-        return location.stamp if location else None
+        return self._locations[photo_id][2] if photo_id in self._locations else None
 
     def add(self, photo: FeatureRecord) -> None:
         """Add a photo. It is written with its shard, at the latest by `flush`."""
@@ -244,7 +236,7 @@ class StoreWriter:
         self._shards[shard.file] = shard
         self._write_manifest()
         for row, photo in enumerate(self._pending):
-            self._locations[photo.id] = _Location(shard.file, row, photo.stamp)
+            self._locations[photo.id] = (shard.file, row, photo.stamp)
         self._number += 1
         self._pending, self._pending_bytes = [], 0
 
@@ -255,9 +247,9 @@ class StoreWriter:
 
     def _delete(self, photo_ids: Collection[str]) -> None:
         for photo_id in photo_ids:
-            location = self._locations.pop(photo_id)
-            shard = self._shards[location.shard]
-            self._shards[location.shard] = replace(shard, gone=(*shard.gone, location.row))
+            file, row, _ = self._locations.pop(photo_id)
+            shard = self._shards[file]
+            self._shards[file] = replace(shard, gone=(*shard.gone, row))
         self._shards = {file: shard for file, shard in self._shards.items() if len(shard.gone) < shard.photos}
 
     def _write_manifest(self) -> None:

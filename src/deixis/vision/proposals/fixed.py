@@ -10,7 +10,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from deixis import geometry
-from deixis.errors import DeixisError
+from deixis.storage.artifacts import damaged
 from deixis.storage.checksums import unseal
 from deixis.vision.feature_map import FeatureMap
 from deixis.vision.proposals import Proposals, best_boxes, compute_fingerprint
@@ -34,15 +34,11 @@ class FixedProposer:
 
     @classmethod
     def load(cls, path: Path) -> FixedProposer:
-        try:
+        with damaged(path):
             boxes = np.array(unseal(path.read_bytes())["boxes"], dtype=np.float64)
             inside = boxes.ndim == 2 and boxes.shape[1] == 4 and ((boxes >= 0) & (boxes <= 1)).all()
             if not inside or (geometry.area(boxes) <= 0).any():
-                raise ValueError
-        except FileNotFoundError:
-            raise DeixisError(f"{path}: no such file") from None
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise DeixisError(f"{path}: not a file of fixed boxes (four fractions from 0 to 1 each)") from None
+                raise ValueError("a box is not four fractions from 0 to 1")
         return cls(boxes)
 
 
