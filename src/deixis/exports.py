@@ -10,15 +10,15 @@ from deixis.errors import missing_package
 
 
 def lazy_exports(
-    package: str, modules: Mapping[str, str], defined: str = ""
+    package: str, modules: Mapping[str, str]
 ) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__all__``, ``__getattr__`` and ``__dir__`` of a package.
 
     `modules` has the names that each module exports, separated by spaces; under "", submodules of the package.
-    `defined` are names that the package defines itself. Type checkers see the names in a block ``if TYPE_CHECKING``.
+    Type checkers see the names in a block ``if TYPE_CHECKING``.
     """
     homes = {name: module for module, names in modules.items() for name in names.split()}
-    public = sorted([*homes, *defined.split()])
+    public = sorted(homes)
 
     def get(name: str) -> Any:
         if name not in homes:

@@ -21,10 +21,14 @@ from deixis.language.features.base import (
     stack_chunks,
     transform_in_chunks,
 )
-from deixis.language.features.fisher import FisherVectors
+from deixis.language.features.fisher import COMPONENTS, FisherVectors
+from deixis.language.vectors import WordVectors
 from deixis.storage.artifacts import Artifact, Storable, damaged, read_artifact
 
 MAX_EXACT_DIMENSION = 4000
+
+HGLMM_DIMENSION = 6000
+"""Dimension of HGLMM Fisher vectors after PCA in the papers."""
 
 
 class PCA:
@@ -196,6 +200,13 @@ class Reduced(Storable):
         if learned != (features.dimension, inner.dimension):
             raise ValueError(f"PCA of shape {learned} does not fit features of {inner.dimension}")
         return features
+
+
+def hglmm_features(
+    vectors: WordVectors, dimension: int = HGLMM_DIMENSION, components: int = COMPONENTS, seed: int = 0
+) -> Reduced:
+    """Text features of the two-branch networks (T6): ICA, HGLMM, Fisher vectors of 18,000, PCA to 6,000."""
+    return Reduced(FisherVectors(vectors, components=components, seed=seed), dimension, seed=seed)
 
 
 _FROM_ARTIFACT: dict[str, Callable[[Artifact], TextFeatures]] = {
