@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deixis.arrays import BoolArray, FloatArray, IntArray
-from deixis.evaluation.intervals import Counts, Interval, Statistic, in_batches
+from deixis.evaluation.intervals import Counts, Statistic, in_batches
 
 ApRule = Literal["area", "11-point"]
 """How the curve of precision and recall is summarized. The interpolated precision at a recall is the best precision at
@@ -69,16 +69,6 @@ def mean_precision(
         _count_photos([ranking.mentions for ranking in ordered], photos),
         rule,
     )
-
-
-def centre_interval(score: float, bootstrapped: Interval) -> Interval:
-    """Centre the bootstrap interval of an average precision on the score.
-
-    A hit that is drawn twice counts twice at its rank, so that the low precisions of rare phrases are a third or more
-    higher in bootstrap samples. The samples show how much the score varies, but not around which value.
-    """
-    half = (bootstrapped.high - bootstrapped.low) / 2
-    return Interval(max(score - half, 0.0), min(score + half, 100.0), bootstrapped.level)
 
 
 def _mean(hit_counts: Sequence[int], photo_of_hit: IntArray, boxes: Any, mentions: Any, rule: ApRule) -> Statistic:

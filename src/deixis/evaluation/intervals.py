@@ -117,9 +117,27 @@ def values_of(statistics: Mapping[Key, Statistic], n: int) -> dict[Key, float]:
     return {name: float(statistic(once)[0]) for name, statistic in statistics.items()}
 
 
-def with_intervals(statistics: Mapping[str, Statistic], n: int, *, rounds: int, seed: int) -> dict[str, Any]:
-    """Return the score of each statistic by name, and their 95 % intervals as `interval`: attributes of a result."""
-    return {**values_of(statistics, n), "interval": bootstrap_all(statistics, n, rounds=rounds, seed=seed)}
+def centre_interval(score: float, bootstrapped: Interval) -> Interval:
+    """Centre the bootstrap interval of an average precision on the score.
+
+    A hit that is drawn twice counts twice at its rank, so that the low precisions of rare phrases are a third or more
+    higher in bootstrap samples. The samples show how much the score varies, but not around which value.
+    """
+    half = (bootstrapped.high - bootstrapped.low) / 2
+    return Interval(max(score - half, 0.0), min(score + half, 100.0), bootstrapped.level)
+
+
+def with_intervals(
+    statistics: Mapping[str, Statistic], n: int, *, rounds: int, seed: int, centred: bool = False
+) -> dict[str, Any]:
+    """Return the score of each statistic by name, and their 95 % intervals as `interval`: attributes of a result.
+
+    `centred` intervals are those of `centre_interval`.
+    """
+    values, intervals = values_of(statistics, n), bootstrap_all(statistics, n, rounds=rounds, seed=seed)
+    if centred:
+        intervals = {name: centre_interval(values[name], drawn) for name, drawn in intervals.items()}
+    return {**values, "interval": intervals}
 
 
 def in_batches(of_samples: Callable[[AnyArray], FloatArray], counts: AnyArray) -> FloatArray:
@@ -196,12 +214,12 @@ def bootstrap_groups(
     *,
     rounds: int = 1000,
     seed: int = 0,
-    adjust: Callable[[float, Interval], Interval] | None = None,
+    centred: bool = False,
 ) -> dict[str, GroupScores]:
     """Score groups of queries separately, with intervals from the same samples of `n` photos.
 
-    A group is the photo index of each of its queries, and its scores as statistics. `adjust` gives the interval of a
-    score from the bootstrapped one.
+    A group is the photo index of each of its queries, and its scores as statistics. `centred` intervals are those of
+    `centre_interval`.
     """
     queries = {name: np.bincount(photo, minlength=n) for name, (photo, _) in groups.items()}
     photos = {name: int(np.count_nonzero(counts)) for name, counts in queries.items()}
@@ -217,8 +235,8 @@ def bootstrap_groups(
         scores = values_of(by_score, n)
         interval = {score: bounds.get((name, score)) for score in by_score}
         reason = None if all(interval.values()) else ONE_PHOTO if photos[name] == 1 else NO_SAMPLE
-        if adjust is not None:
-            interval = {score: drawn and adjust(scores[score], drawn) for score, drawn in interval.items()}
+        if centred:
+            interval = {score: drawn and centre_interval(scores[score], drawn) for score, drawn in interval.items()}
         found[name] = GroupScores(len(photo), photos[name], scores, interval, reason)
     return found
 

@@ -20,16 +20,15 @@ from deixis.evaluation.average_precision import (
     ApRule,
     Hits,
     PhotoRanking,
-    centre_interval,
     mean_precision,
 )
 from deixis.evaluation.intervals import (
     GroupScores,
     Interval,
     PlainResult,
-    bootstrap_all,
     bootstrap_groups,
     values_of,
+    with_intervals,
 )
 from deixis.evaluation.items import Item, Protocol, check_protocol, distinct_phrases, indices_by_type, most_frequent
 from deixis.evaluation.ranked_boxes import IOU, Overlaps
@@ -169,7 +168,7 @@ class PhrasePrecision(PlainResult):
     ap_nms: float
     by_type: Mapping[str, GroupScores]
     by_phrase: Mapping[str, GroupScores]  # the most frequent distinct phrases
-    # The 95 % interval of each score, centred on the score (see `average_precision.centre_interval`)
+    # The 95 % interval of each score, centred on the score (see `intervals.centre_interval`)
     interval: Mapping[str, Interval]
     # Average precision of types over the photos that mention them, as in `localization`: a type is not a phrase that
     # could be searched for in other photos
@@ -217,9 +216,8 @@ def phrase_precision(
             )
             for group in names
         }
-        return bootstrap_groups(with_photos, photos, rounds=rounds, seed=seed, adjust=centre_interval)
+        return bootstrap_groups(with_photos, photos, rounds=rounds, seed=seed, centred=True)
 
-    found = values_of(statistics, photos)
     return PhrasePrecision(
         protocol=protocol,
         ap_rule=ap_rule,
@@ -229,11 +227,7 @@ def phrase_precision(
         regions=len(regions.boxes),
         by_type=score_groups(types, types, lambda name, kind: rankings[name][kind]),
         by_phrase=score_groups(most_frequent(groups, phrases), groups, lambda name, phrase: hits[name][row_of[phrase]]),
-        interval={
-            name: centre_interval(found[name], drawn)
-            for name, drawn in bootstrap_all(statistics, photos, rounds=rounds, seed=seed).items()
-        },
-        **found,
+        **with_intervals(statistics, photos, rounds=rounds, seed=seed, centred=True),
     )
 
 

@@ -15,13 +15,14 @@ import numpy.typing as npt
 from deixis.arrays import AnyArray, BoolArray, FloatArray
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
-from deixis.evaluation.average_precision import ApRule, PhotoRanking, centre_interval, mean_precision
+from deixis.evaluation.average_precision import ApRule, PhotoRanking, mean_precision
 from deixis.evaluation.intervals import (
     Counts,
     Interval,
     PlainResult,
     Statistic,
     bootstrap_all,
+    centre_interval,
     in_batches,
     values_of,
 )
@@ -49,7 +50,7 @@ class PresenceResult(PlainResult):
     # Mean over phrases of the percentage of photos with the phrase, about the AP of chance. The ROC areas of chance are
     # 50.
     share: float
-    # The 95 % bootstrap interval of each score; that of `ap` is centred on it (see `average_precision.centre_interval`)
+    # The 95 % bootstrap interval of each score; that of `ap` is centred on it (see `intervals.centre_interval`)
     interval: Mapping[str, Interval]
     ties: str
 
