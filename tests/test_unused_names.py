@@ -42,6 +42,9 @@ OVERRIDES = {
     "connection_lost": "uvicorn",
     "data_received": "uvicorn",
     "on_response_complete": "uvicorn",
+    "pause_writing": "uvicorn",
+    "resume_writing": "uvicorn",
+    "timeout_keep_alive_handler": "uvicorn",
 }
 """Methods that another package calls."""
 

@@ -11,26 +11,34 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from deixis.web import security, server
 from deixis.web.security import AccessPolicy, SecurityMiddleware
 from deixis.web.server import FewLines, ServerAddress, listen
 
+LARGE = 50 * 2**20
+"""More than the system buffers."""
+
 
 async def _echo(request: Request) -> JSONResponse:
     return JSONResponse({"bytes": len(await request.body())})
 
 
+async def _large(_: Request) -> Response:
+    return Response(bytes(LARGE))
+
+
 def _app() -> SecurityMiddleware:
-    return SecurityMiddleware(Starlette(routes=[Route("/", _echo, methods=["GET", "POST"])]), AccessPolicy())
+    routes = [Route("/", _echo, methods=["GET", "POST"]), Route("/large", _large)]
+    return SecurityMiddleware(Starlette(routes=routes), AccessPolicy())
 
 
 @contextmanager
@@ -94,6 +102,19 @@ def test_a_request_that_takes_too_long_in_all_is_given_up(monkeypatch: pytest.Mo
     monkeypatch.setattr(server, "REQUEST_S", 0.3)
     with running() as port, connect(port, HALF_A_BODY) as client:
         assert _is_closed(client)
+
+
+@pytest.mark.parametrize("pause_s", [0.0, 1.5])
+def test_a_client_that_does_not_read_is_disconnected(pause_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "READER_S", 0.5)
+    received = 0
+    with running() as port, connect(port, b"GET /large HTTP/1.1\r\nhost: localhost\r\n\r\n") as client:
+        client.recv(1)
+        time.sleep(pause_s)
+        with suppress(ConnectionResetError):
+            while received < LARGE and (part := client.recv(2**20)):
+                received += len(part)
+    assert (received < LARGE) == (pause_s > 0)
 
 
 def test_many_half_sent_requests_keep_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
-from urllib.parse import quote
 
 import fastapi
 from fastapi import APIRouter, Body, Depends, File, Query, Request, Response
@@ -24,6 +23,7 @@ from deixis.search.index.photo_files import THUMBNAIL_SIDE, make_thumbnail
 from deixis.search.results import HitPhrase, PhotoRecord
 from deixis.storage.files import open_regular
 from deixis.storage.remote import is_remote
+from deixis.web.downloads import FileDownload
 from deixis.web.executor import BoundedExecutor
 from deixis.web.inference import InferenceService, PhotoInput, ResultCache
 from deixis.web.pages import MAX_SIDE, encode_jpeg, open_inside
@@ -378,14 +378,12 @@ def original(
         raise PhotoError(record.path, "its file is not on this machine")
     root = record.root or Path(os.path.realpath(record.path.parent))
     try:
-        with open_regular(record.path, root) as file:
-            content = file.read()
+        file = open_regular(record.path, root)
     except OSError as error:
         raise PhotoError(record.path, error.strerror or "cannot be read") from None
     kind = _SHOWN.get(Path(record.path.name).suffix.lower())
-    way = "attachment" if kind is None or download else "inline"
-    headers = {"content-disposition": f"{way}; filename*=UTF-8''{quote(record.path.name, errors='replace')}"}
-    return Response(content, media_type=kind or "application/octet-stream", headers=headers)
+    inline = kind is not None and not download
+    return FileDownload(file, record.path.name, kind or "application/octet-stream", inline=inline)
 
 
 @router.get("/photos/{photo_id}", summary="A photo of the index with its regions", responses=_errors(404))

@@ -1,8 +1,9 @@
 """The HTTP server of all apps: its address, and uvicorn with limits of time, connections and log lines.
 
 The limits hold before a token is looked at. A connection has some seconds for the head of a request and for each part
-of its body, and a request has two minutes in all. If there are too many connections, the oldest one that waits for a
-request is closed, so that clients that send nothing cannot keep others out.
+of its body, and a request has two minutes until its response; then the client has some seconds to read each part. If
+there are too many connections, the oldest one that waits for a request is closed, so that clients that send nothing
+cannot keep others out.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ from deixis.web.security import is_loopback
 
 HEAD_S = 10.0
 REQUEST_S = 120.0
+READER_S = 20.0
+"""Time for the client to read what is buffered, about 64 kB."""
+
 MAX_CONNECTIONS = 4096
 _OTHER_FILES = 256
 """Open files of the server that are no connections; the limit of the process is raised as far as it may."""
@@ -66,8 +70,25 @@ class LimitedProtocol(H11Protocol):
         super().on_response_complete()
         self._since = time.monotonic()
         self._was_busy = False
-        self._stop_waiting()  # uvicorn closes idle connections
+        if not self.flow.write_paused:
+            self._stop_waiting()  # uvicorn closes idle connections
         self._update()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._wait(READER_S)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._is_busy:
+            self._wait(REQUEST_S)
+        else:
+            self._stop_waiting()
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        if self.transport.get_write_buffer_size():  # closing waits for the client to read
+            self._wait(READER_S)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
@@ -98,7 +119,10 @@ class LimitedProtocol(H11Protocol):
 
     def _give_up(self) -> None:
         self._timer = None
-        self.transport.abort()
+        if self._is_busy and self.cycle.response_started and not self.flow.write_paused:
+            self._wait(REQUEST_S)  # a long response, whose client reads
+        else:
+            self.transport.abort()
 
 
 class FewLines(logging.Filter):

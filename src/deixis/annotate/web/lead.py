@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import zipfile
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path as FilePath
-from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import IO, Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Response
 from sqlalchemy import Connection
@@ -87,6 +86,7 @@ from deixis.annotate.web.schemas import (
     WorkerId,
 )
 from deixis.errors import DeixisError
+from deixis.web.downloads import FileDownload
 
 _SIGNED_IN, _ERRORS = errors(401, 403), errors(401, 403, 404)
 _CSV: dict[str, Any] = {"content": {"text/csv": {"schema": {"type": "string"}}}}
@@ -311,20 +311,19 @@ async def export(
     to: Annotated[str, Query(max_length=40, description="A format of deixis data convert.")] = "entities",
     unfinished: Annotated[bool, Query(description="Include unfinished photos.")] = False,
 ) -> Response:
-    content = await context.exports.run(_make_zip, context.project, to, unfinished)
-    headers = {"content-disposition": 'attachment; filename="annotations.zip"'}
-    return Response(content, media_type="application/zip", headers=headers)
+    file = await context.exports.run(_make_zip, context.project, to, unfinished)
+    return FileDownload(file, "annotations.zip", "application/zip")
 
 
-def _make_zip(project: Project, format_name: str, unfinished: bool) -> bytes:
-    content = io.BytesIO()
+def _make_zip(project: Project, format_name: str, unfinished: bool) -> IO[bytes]:
+    content = TemporaryFile()  # noqa: SIM115 (the download closes it)
     with TemporaryDirectory() as folder, zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         out = FilePath(folder) / "annotations"
         export_project(project, format_name, out, unfinished=unfinished)
         for path in sorted(out.rglob("*")):
             if path.is_file():
                 archive.write(path, path.relative_to(out))
-    return content.getvalue()
+    return content
 
 
 def _fields_of(found: Any) -> dict[str, Any]:
