@@ -68,7 +68,7 @@ class ExternalRequest(EmptyRequest):
 async def enter(request: Request, body: ExternalRequest, context: Context) -> ExternalResponse:
     if body.assignmentId in ("", PREVIEW):
         return ExternalResponse(preview=True)
-    await limit_address(request, context)
+    await limit_address(request)
 
     def start() -> tuple[Assignment, str]:
         items = parse_items_key(context.secret, body.key)

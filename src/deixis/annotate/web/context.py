@@ -340,58 +340,59 @@ def cookie_name(secret: bytes) -> str:
     return f"deixis-{hashlib.sha256(b'cookie' + secret).hexdigest()[:12]}"
 
 
-async def _find_context(request: Request) -> AppContext:
+# Dependencies take the request itself, not each other: FastAPI resolves each level again, in every answer.
+
+
+async def context_of(request: Request) -> AppContext:
     context: AppContext = request.app.state.context
     return context
 
 
-Context = Annotated[AppContext, Depends(_find_context)]
-
-
-async def limit_address(request: Request, context: Context) -> str:
+async def limit_address(request: Request) -> str:
     """Limit the attempts of an address, and return it."""
     address = request.client.host if request.client else ""
-    context.attempts.check(address)
+    (await context_of(request)).attempts.check(address)
     return address
 
 
-Address = Annotated[str, Depends(limit_address)]
-
-
-async def require_user(request: Request, context: Context) -> AuthenticatedUser:
-    user = await context.authentication.find_user(request)
+async def require_user(request: Request) -> AuthenticatedUser:
+    user = await (await context_of(request)).authentication.find_user(request)
     if user is None:
         raise HTTPException(401, "you are not logged in")
     return user
 
 
-User = Annotated[AuthenticatedUser, Depends(require_user)]
-
-
-async def _limit_user(user: User, context: Context) -> AuthenticatedUser:
-    context.answers.check(user.id)
+async def _limit_user(request: Request) -> AuthenticatedUser:
+    user = await require_user(request)
+    (await context_of(request)).answers.check(user.id)
     return user
 
 
-async def _require_person(user: User) -> AuthenticatedUser:
+async def _require_person(request: Request) -> AuthenticatedUser:
     """Refuse API tokens: a stolen one must not make others, or outlive its own end."""
+    user = await require_user(request)
     if not user.by_cookie:
         raise HTTPException(403, "log in with a browser to manage API tokens")
     return user
 
 
-async def _require_reviewer(user: User) -> AuthenticatedUser:
+async def _require_reviewer(request: Request) -> AuthenticatedUser:
+    user = await require_user(request)
     if not user.worker.can_review:
         raise HTTPException(403, "only reviewers and owners can do this")
     return user
 
 
-async def _require_owner(user: User) -> AuthenticatedUser:
+async def _require_owner(request: Request) -> AuthenticatedUser:
+    user = await require_user(request)
     if user.worker.role is not Role.OWNER:
         raise HTTPException(403, "only owners can do this")
     return user
 
 
+Context = Annotated[AppContext, Depends(context_of)]
+Address = Annotated[str, Depends(limit_address)]
+User = Annotated[AuthenticatedUser, Depends(require_user)]
 LimitedUser = Annotated[AuthenticatedUser, Depends(_limit_user)]
 PersonWithBrowser = Annotated[AuthenticatedUser, Depends(_require_person)]
 Reviewer = Annotated[AuthenticatedUser, Depends(_require_reviewer)]

@@ -119,7 +119,7 @@ async def image(
     key: Annotated[str, Query(max_length=60, description="For pages whose browser sends no cookie.")] = "",
 ) -> Response:
     if not context.library.is_valid_key(photo_id, key):
-        await require_user(request, context)
+        await require_user(request)
     encoded = await context.pictures.run(context.library.read_picture, photo_id, side)
     return Response(encoded, media_type="image/jpeg", headers={"cache-control": _ONE_DAY})
 
