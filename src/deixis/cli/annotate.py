@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from deixis.annotate.help.proposals import ProposalCounts
-    from deixis.annotate.people import Worker
     from deixis.annotate.progress import Progress
     from deixis.annotate.project import Additions, Project
     from deixis.annotate.review import HistoryEntry
@@ -225,14 +224,19 @@ def invite(
     json: Json = False,
 ) -> None:
     """Invite a worker and print the link."""
-    from deixis.annotate.people import NameTakenError, Role, invite
+    from deixis.annotate.people import NameTakenError, Role, change_worker, find_worker, invite, renew_invitation
     from deixis.annotate.project import read_link
 
     if role not in set(Role):
         raise DeixisError(f"--role {role}: choose one of: {', '.join(Role)}")
     with _open(project) as opened:
         if renew:
-            worker, token, role, vouch = _renew_invitation(opened, name, vouch)
+            with opened.database.reading() as connection:
+                found = find_worker(connection, name.strip())
+            if vouch:
+                change_worker(opened, found.id, vouched=True)
+            worker, token = found.id, renew_invitation(opened, found.id)
+            role, vouch = found.role, vouch or found.vouched
         else:
             try:
                 worker, token = invite(
@@ -254,17 +258,6 @@ def invite(
             f"no questions yet: the project requires {settings.history_items} items at "
             f"{settings.history_accuracy:.0%}; use --vouch, --items and --accuracy, or edit settings.json"
         )
-
-
-def _renew_invitation(opened: Project, name: str, vouch: bool) -> tuple[str, str, str, bool]:
-    """Make a new link; return the id, the token, the role and whether somebody vouches for the worker."""
-    from deixis.annotate.people import change_worker, find_worker, renew_invitation
-
-    with opened.database.reading() as connection:
-        worker = find_worker(connection, name.strip())
-    if vouch:
-        change_worker(opened, worker.id, vouched=True)
-    return worker.id, renew_invitation(opened, worker.id), worker.role.value, vouch or worker.vouched
 
 
 def _is_local(link: str) -> bool:
@@ -474,58 +467,48 @@ def review(
     """
     with _open(project) as opened:
         if decide or undo is not None or reinstate:
-            who = _find_reviewer(opened, reviewer)
-            if reinstate:
-                answer = _reinstate(opened, who, reinstate)
-            elif undo is not None:
-                answer = _undo(opened, who, undo)
-            else:
-                answer = _decide(opened, who, photo, mention, decide)
-            _print(json, answer, ", ".join(f"{key} {value}" for key, value in answer.items()))
+            done = _record_decision(opened, reviewer, photo, mention, decide, undo, reinstate)
+            _print(json, done, ", ".join(f"{key} {value}" for key, value in done.items()))
         elif photo:
             _print_history(opened, photo, until, json)
         else:
             _print_queue(opened, project, json)
 
 
-def _find_reviewer(opened: Project, name: str | None) -> Worker:
+def _record_decision(
+    opened: Project,
+    name: str | None,
+    photo: str | None,
+    mention: str | None,
+    decision: str | None,
+    undo: int | None,
+    reinstated: str | None,
+) -> dict[str, object]:
+    """Record what a reviewer decides, and return it."""
+    from deixis.annotate.judgements import JudgementResult, undo_event
     from deixis.annotate.people import find_worker
+    from deixis.annotate.quality import reinstate
+    from deixis.annotate.review import decide
+    from deixis.annotate.workflow import Task
 
     if name is None:
         raise DeixisError("--as NAME: name the reviewer; add one with: deixis annotate invite --role reviewer")
     with opened.database.reading() as connection:
-        return find_worker(connection, name)
-
-
-def _reinstate(opened: Project, reviewer: Worker, name_and_task: str) -> dict[str, object]:
-    from deixis.annotate.people import find_worker
-    from deixis.annotate.quality import reinstate
-    from deixis.annotate.workflow import Task
-
-    if not reviewer.can_review:
-        raise DeixisError(f"--as {reviewer.name}: only reviewers and owners can reinstate workers")
-    name, _, task = name_and_task.rpartition(":")
-    if task not in set(Task):
-        raise DeixisError(f"--reinstate {name_and_task}: use NAME:TASK with one of the tasks {', '.join(Task)}")
-    with opened.database.writing() as connection:
-        level = reinstate(opened, connection, find_worker(connection, name).id, Task(task))
-    return {"worker": name, "task": task, "level": level.value}
-
-
-def _undo(opened: Project, reviewer: Worker, event: int) -> dict[str, object]:
-    from deixis.annotate.judgements import JudgementResult, undo_event
-
-    result = opened.database.run(
-        lambda connection: undo_event(opened, connection, reviewer.id, event), JudgementResult.cache
-    )
-    return {"event": result.event, "undone": event}
-
-
-def _decide(
-    opened: Project, reviewer: Worker, photo: str | None, mention: str | None, decision: str | None
-) -> dict[str, object]:
-    from deixis.annotate.review import decide
-
+        reviewer = find_worker(connection, name)
+    if reinstated:
+        if not reviewer.can_review:
+            raise DeixisError(f"--as {name}: only reviewers and owners can reinstate workers")
+        worker, _, task = reinstated.rpartition(":")
+        if task not in set(Task):
+            raise DeixisError(f"--reinstate {reinstated}: use NAME:TASK with one of the tasks {', '.join(Task)}")
+        with opened.database.writing() as connection:
+            level = reinstate(opened, connection, find_worker(connection, worker).id, Task(task))
+        return {"worker": worker, "task": task, "level": level.value}
+    if undo is not None:
+        result = opened.database.run(
+            lambda connection: undo_event(opened, connection, reviewer.id, undo), JudgementResult.cache
+        )
+        return {"event": result.event, "undone": undo}
     if photo is None or mention is None or decision is None:
         raise DeixisError("--decide: also give the photo and --mention")
     number = decide(opened, reviewer.id, photo, mention, decision)
@@ -694,6 +677,8 @@ def token(
 
     Without NAME, list the tokens of all workers.
     """
+    from datetime import UTC, datetime
+
     from deixis.annotate.people import create_token, list_tokens, revoke_token
 
     with _open(project) as opened:
@@ -706,17 +691,14 @@ def token(
             note("this is shown once; anyone who has it acts as this worker")
         else:
             found = list_tokens(opened)
-            lines = (f"{each.id}  {each.who}, {each.name}, until {_date(each.until)}" for each in found)
+            lines = (
+                f"{each.id}  {each.who}, {each.name}, until {datetime.fromtimestamp(each.until, UTC).date()}"
+                for each in found
+            )
             if json or found:
                 _print(json, [asdict(each) for each in found], *lines)
             if not found:
                 note(f"no tokens; make one with: deixis annotate token {project} NAME")
-
-
-def _date(at: float) -> str:
-    from datetime import UTC, datetime
-
-    return datetime.fromtimestamp(at, UTC).date().isoformat()
 
 
 @app.command()
