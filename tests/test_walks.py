@@ -22,9 +22,9 @@ def listed(walk: str) -> list[str]:
     return [f"deixis.{name}" for name in re.findall(r"^\d+\. `([\w.]+)`", section, re.MULTILINE)]
 
 
-def taking_part(calls: Calls) -> set[str]:
-    """Return the modules of `OWN` that were called, and those that they call directly, except array functions."""
-    called_by_own = {called for caller, called in calls if called.startswith(OWN) or caller.startswith(OWN)}
+def taking_part(calls: Calls, own: tuple[str, ...] = OWN) -> set[str]:
+    """Return the own modules that were called, and those that they call directly, except array functions."""
+    called_by_own = {called for caller, called in calls if called.startswith(own) or caller.startswith(own)}
     return called_by_own - {"deixis.arrays"}
 
 
@@ -49,6 +49,16 @@ def test_few_modules_take_part_in_indexing_and_in_grounding(tmp_path: Path) -> N
     opening = ["load", "open", "_open", "proposer", "image_encoder", "_calibrated_presence"]
     calls, _ = trace_command("ground", photo, "an astronaut", open_functions=opening)
     assert len(executed(calls)) <= 42
+
+
+def test_a_caption_passes_the_modules_of_the_page_and_no_others() -> None:
+    opening = ["load_captioner", "open", "_open", "image_encoder"]
+    calls, loaded = trace_command("caption", SAMPLES / "images" / "cat.jpg", open_functions=opening)
+    walk = listed("Caption")
+    assert taking_part(calls, ("deixis.cli.", "deixis.models.captioner.", "deixis.models.m_rnn.")) == set(walk)
+    assert len(walk) <= 30
+    assert len(executed(calls)) <= 43
+    assert not [name for name in loaded if name.endswith(("fisher", "consensus", "reranking", "meteor"))]
 
 
 @pytest.fixture(scope="module")

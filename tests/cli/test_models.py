@@ -9,7 +9,11 @@ def test_installed_models_and_parts_are_listed(command: Command) -> None:
     document = command.json("models")
     models = {model["name"]: model for model in document["models"]}
     parts = {part["name"]: part for part in document["parts"]}
-    assert {"captioner", "describer", "grounder", "two-branch"} <= set(models) <= {*document["trainable"], "describer"}
+    assert (
+        {"captioner", "describer", "grounder", "m-rnn", "two-branch"}
+        <= set(models)
+        <= {*document["trainable"], "describer"}
+    )
     assert {"encoder", "head", "chunker", "parser", "tagger"} <= set(parts)
     for each in [*models.values(), *parts.values()]:
         assert each["scores"]

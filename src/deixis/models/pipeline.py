@@ -435,12 +435,15 @@ class Pipeline(ABC):
     @classmethod
     def from_artifact(cls, artifact: Artifact) -> Self:
         """Build from the content that `to_artifact` gave."""
-        from deixis.language.features import features_from_artifact
+        text = None
+        if "text" in artifact.parts:
+            from deixis.language.features import features_from_artifact
 
+            text = features_from_artifact(artifact.parts["text"])
         return cls(
             cls.load_model(artifact),
             Provenance.from_json(artifact.provenance),
-            features_from_artifact(artifact.parts["text"]) if "text" in artifact.parts else None,
+            text,
             card=artifact.card,
             describer_part=artifact.parts.get("describer"),
         )
