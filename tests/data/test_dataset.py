@@ -170,16 +170,12 @@ def files_of(folder: Path) -> set[str]:
 KEPT = {"store/manifest.json", "store/000000.safetensors", "store/fitted-1/.made-by-deixis"}
 
 
-def test_a_new_import_keeps_the_features_of_the_old_one(data: Path) -> None:
+def test_a_new_import_keeps_the_features_of_the_old_one_as_hard_links(data: Path) -> None:
+    shard = data / "features" / "store" / "000000.safetensors"
+    before = shard.stat().st_ino
     assert [photo.id for photo in make(data, "2", "3").photos] == ["2", "3"]
     assert files_of(data / "features") == KEPT
-    assert (data / "features" / "store" / "000000.safetensors").read_bytes() == b"numbers"
-
-
-def test_kept_features_are_hard_links(data: Path) -> None:
-    before = (data / "features" / "store" / "000000.safetensors").stat().st_ino
-    make(data, "2")
-    assert (data / "features" / "store" / "000000.safetensors").stat().st_ino == before
+    assert (shard.read_bytes(), shard.stat().st_ino) == (b"numbers", before)
 
 
 def test_a_file_system_without_links_gets_copies(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
