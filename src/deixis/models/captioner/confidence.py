@@ -15,10 +15,10 @@ from typing import Self
 import numpy as np
 
 from deixis.arrays import FloatArray
-from deixis.language.grammar import fix_articles, problems
 from deixis.language.tagger import tag
 from deixis.language.words import content_word_indices
 from deixis.models.calibrator import LogisticCalibrator
+from deixis.models.captioner.grammar import fix_articles, problems
 from deixis.models.m_rnn.decoding import GeneratedSentence
 from deixis.storage.artifacts import Artifact, Storable
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from deixis.language.grammar import (
+from deixis.models.captioner.grammar import (
     AGREEMENT,
     ARTICLE_AND_PLURAL,
     DOUBLED_WORD,
