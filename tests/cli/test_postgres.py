@@ -50,6 +50,7 @@ def test_photos_are_indexed_and_searched_in_a_database(address: str, tmp_path: P
     assert hit["phrases"][0]["text"] == "a cat"
 
 
+@pytest.mark.slow
 def test_an_index_is_copied_into_a_database_and_back(
     address: str, tmp_path: Path, sample_index: Path, command: Command
 ) -> None:

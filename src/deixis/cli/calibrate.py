@@ -65,8 +65,7 @@ def calibrate(
     scores = {name: summarize(result) for name, result in evaluate_halves(trials, encoder.fingerprint, bank).items()}
     store_calibration(place, encoder, fit_calibration(trials, encoder.fingerprint, bank))
     if json:
-        documents = {name: {row: score.as_json() for row, score in rows.items()} for name, rows in scores.items()}
-        print_json({"index": hide_password(place), "model": encoder.model_name, "scores": documents})
+        print_json({"index": hide_password(place), "model": encoder.model_name, "scores": _as_json(scores)})
         return
     print_scores(scores)
     note(f"stored in {hide_password(place)}")
@@ -98,8 +97,7 @@ def calibrate_captions(model: str, data: Sequence[Path], splits: Sequence[str], 
     confidence = fit_confidence(sources)
     add_part(folder, CONFIDENCE, confidence.to_artifact())
     if json:
-        documents = {name: {row: score.as_json() for row, score in rows.items()} for name, rows in scores.items()}
-        print_json({"model": str(folder), "sure_from": confidence.sure_from, "scores": documents})
+        print_json({"model": str(folder), "sure_from": confidence.sure_from, "scores": _as_json(scores)})
         return
     print_scores(scores, "captions of the other half of the photos")
     note(f"stored in {folder}; captions are sure from {confidence.sure_from:.0%}")
@@ -111,6 +109,10 @@ def _check_count(name: str, count: int) -> None:
         raise DeixisError(f"{name}: has {plural(count, 'photo')}; {wanted}")
     if count < _FEW_PHOTOS:
         note(f"{name}: {count} photos; probabilities are more reliable with {_FEW_PHOTOS} or more")
+
+
+def _as_json(scores: Mapping[str, Mapping[str, Score]]) -> dict[str, dict[str, object]]:
+    return {name: {row: score.as_json() for row, score in rows.items()} for name, rows in scores.items()}
 
 
 def print_scores(

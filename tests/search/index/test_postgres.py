@@ -95,6 +95,7 @@ def test_users_without_permission_can_neither_write_nor_read(address: str, guest
         ReadIndex(as_user(address, guest))
 
 
+@pytest.mark.slow
 def test_users_with_read_permission_can_only_search(address: str, guest: str, folder: Path, postgres: str) -> None:
     update_index(address, [folder], ColourEncoder())
     schema = parse_address(address).schema

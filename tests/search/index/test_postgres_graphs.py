@@ -117,6 +117,7 @@ def test_a_rebuild_is_exact_again(address: str, tmp_path: Path) -> None:
         assert len(index.search(index.vector_of(1))) == 1
 
 
+@pytest.mark.slow
 def test_graphs_of_a_missing_index_or_long_vectors_are_errors(address: str, tmp_path: Path) -> None:
     with pytest.raises(DeixisError, match="not a photo index"):
         set_approximate(address, True)

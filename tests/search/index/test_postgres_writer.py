@@ -145,6 +145,7 @@ def test_two_processes_can_create_an_index_at_once(address: str, tmp_path: Path)
     assert rows_of(address, "photos") == 6
 
 
+@pytest.mark.slow
 def test_vectors_are_stored_inline(address: str, tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
 

@@ -202,7 +202,6 @@ def test_records_of_missing_bad_files_are_deleted(folder: Path, index_path: Inde
     assert rows_of(index_path, "skipped") == 0
 
 
-@on_both
 def test_file_names_that_are_not_text_are_stored(tmp_path: Path, index_path: IndexPath) -> None:
     name = os.fsdecode(b"caf\xe9 \xff.png")
     try:
