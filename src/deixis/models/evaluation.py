@@ -141,7 +141,7 @@ class Evaluation:
     split: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """What ``deixis evaluate --json`` prints."""
+        """Return the document of ``deixis evaluate --json``."""
         document = {"task": self.task, "model": self.model, "data": self.data, "split": self.split, **self.scores}
         if self.comparison:
             document["difference"] = {

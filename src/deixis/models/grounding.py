@@ -136,7 +136,7 @@ class Grounding:
     nested: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """What ``deixis ground --json`` prints, without the name of the photo."""
+        """Return the document of ``deixis ground --json``, without the name of the photo."""
         return {
             "size": list(self.size),
             "unknown_words": list(self.unknown),

@@ -69,7 +69,7 @@ TASKS = {
     "grounding": "rank boxes for phrases",
     "captions": "write captions",
 }
-"""What ``deixis evaluate`` scores, in words; not every model can do every task."""
+"""Tasks of ``deixis evaluate``, in words; not every model can do every task."""
 
 
 class Pipeline(ABC):
@@ -388,7 +388,7 @@ class Pipeline(ABC):
         self.refuse("grounding")
 
     def require(self, capability: str) -> None:
-        """Refuse at once, before any photo is opened, what the model cannot do."""
+        """Raise an error before any photo is opened if the model lacks a capability."""
         if capability not in self.capabilities | self.tasks:
             self.refuse(capability)
 

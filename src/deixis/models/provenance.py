@@ -1,4 +1,4 @@
-"""What a model was trained on: the image encoder, the region proposals, and a description of it."""
+"""Provenance of a model: its image encoder, region proposals and training data."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class ProposalSource:
 
 @dataclass(frozen=True)
 class Provenance:
-    """What a model was trained on, and a description of it.
+    """Inputs and training data of a model, and a description of it.
 
     Attributes
     ----------

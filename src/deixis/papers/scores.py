@@ -24,7 +24,7 @@ from deixis.models.m_rnn.evaluation import score_captioner
 from deixis.models.m_rnn.model import MRNN, photo_arrays
 from deixis.models.m_rnn.model import Photos as PhotoInputs
 from deixis.models.m_rnn.reranking import Neighbours, Oracle, RerankConfig, neighbour_vectors
-from deixis.models.matching.combined import ENTITIES, PARTS_ALONE, TWO_BRANCH, Combined, WithParts, mentioned_phrases
+from deixis.models.matching.combined import ENTITIES, PARTS_ALONE, TWO_BRANCH, Combined, WithParts
 from deixis.papers.results import ModelScores
 from deixis.papers.tables import CaptionOptions, Weights, find_table
 
@@ -80,13 +80,12 @@ def _sentences_with_phrases(
     photo_model: EmbeddingPipeline, region_model: EmbeddingPipeline, photos: Photos
 ) -> WithParts:
     captions = [caption for photo in photos for caption in photo.sentences]
-    phrases = mentioned_phrases(captions)
-    return WithParts(
-        photo_model.encode_sentences([caption.text for caption in captions]),
-        region_model.encode_sentences(phrases.texts),
-        phrases.counts,
-        phrases.which,
-    )
+    number: dict[str, int] = {}
+    mentions = [caption.phrase(mention) for caption in captions for mention in caption.mentions]
+    which = np.array([number.setdefault(phrase, len(number)) for phrase in mentions], dtype=np.int64)
+    counts = np.array([len(caption.mentions) for caption in captions], dtype=np.int64)
+    whole = photo_model.encode_sentences([caption.text for caption in captions])
+    return WithParts(whole, region_model.encode_sentences(list(number)), counts, which)
 
 
 MAX_COMMON_PHRASES = 24

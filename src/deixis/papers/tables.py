@@ -53,7 +53,7 @@ class Training:
 
 @dataclass(frozen=True)
 class CaptionOptions:
-    """How captions are generated."""
+    """Options of generated captions."""
 
     beam: int = 1  # 1 is greedy
     rerank: Literal["none", "bleu", "cider", "bleu-oracle", "cider-oracle"] = "none"
@@ -64,7 +64,7 @@ class CaptionOptions:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How the figures of a row are made on a data set."""
+    """Recipe of the figures of a row on a data set."""
 
     task: Task
     model: Training | None = None

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deixis.data.records import Caption, Mention
 from deixis.errors import DeixisError
 from deixis.models import Combined, CombinedSettings, Embedder, WithParts
 from deixis.models.matching import combined
-from deixis.models.matching.combined import ENTITIES, TWO_BRANCH, mentioned_phrases
+from deixis.models.matching.combined import ENTITIES, TWO_BRANCH
 
 
 class Unit(Embedder):
@@ -134,11 +133,3 @@ def test_features_are_prepared_a_few_rows_at_a_time(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(combined, "PARTS_AT_A_TIME", 2)
     Combined(Watched(1), Watched(2)).prepare_visual(items([2, 3, 2], 3))
     assert asked == [2, 1, 2, 2, 2, 1]
-
-
-def test_phrases_of_captions_are_their_mentions_each_distinct_one_once() -> None:
-    marked = Caption.from_text("A dog sees a cat in the snow .", (Mention(0, 5, "1"), Mention(20, 28, None)))
-    found = mentioned_phrases([marked, Caption.from_text("Nothing here ."), marked])
-    assert found.texts == ("A dog", "the snow")
-    assert found.which.tolist() == [0, 1, 0, 1]
-    assert found.counts.tolist() == [2, 0, 2]

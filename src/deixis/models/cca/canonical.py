@@ -73,7 +73,7 @@ class Products:
 
 
 class DeviceProducts(Products):
-    """The same sums, computed by torch on a device."""
+    """Sums of products computed by torch on a device."""
 
     def __init__(self, x_size: int, y_size: int, device: str) -> None:
         import torch

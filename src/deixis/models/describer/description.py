@@ -49,7 +49,7 @@ _MIN_RELEVANCE = 0.4
 """Phrases should have at least this fraction of the score of the best one."""
 
 _MAX_SIMILARITY = 0.6
-"""Of two regions at least this similar only one is described."""
+"""Similarity of two regions from which on only one of them is described."""
 
 _OVERLAP_WEIGHT = 1.5
 """Weight of the overlap in the similarity: two regions with an IoU of 0.4 are the same, whatever they look like."""
@@ -62,7 +62,7 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class DescriptionSettings:
-    """How phrases and regions are chosen.
+    """Settings of the choice of phrases and regions.
 
     Attributes
     ----------
@@ -140,11 +140,11 @@ class Describer:
         return cls(pipeline, bank, pipeline.uncalibrated_description or settings)
 
     def with_phrases(self, bank: str | PathLike[str]) -> Describer:
-        """The same with the phrases of a file that `PhraseBank.read` takes."""
+        """Return a describer with the phrases of a file that `PhraseBank.read` takes."""
         return Describer(self.pipeline, PhraseBank.read(bank), self.settings)
 
     def with_long_phrases(self) -> Describer:
-        """The same with the shipped long phrases, such as "a man in a red hat holding a guitar" (HM-LSTM, Figure 6).
+        """Return a describer with the shipped long phrases, such as "a man in a red hat" (HM-LSTM, Figure 6).
 
         Their settings are those of the shipped describer; other models keep their own.
         """

@@ -38,7 +38,7 @@ REFINED_PER_PHRASE = 8
 """Number of regions, those with the highest IoU, that are refined for each phrase of a batch."""
 
 MEMBERS_REFINED_PER_PHRASE = 16
-"""The same for the boxes of single things, of which a phrase can have several."""
+"""Number of regions that are refined to the boxes of single things, of which a phrase can have several."""
 
 NOT_MEMBER_IOU = 0.4
 """A region below this IoU with every box of a phrase is not one of its things; from it to 0.5 it is left out."""

@@ -57,7 +57,7 @@ class Correspondences:
         return len(self.node)
 
     def or_else(self, other: Correspondences, has_own: NDArray[np.bool_]) -> Correspondences:
-        """These for the sentences that `has_own` marks, and `other` for the rest."""
+        """Return these correspondences for the sentences that `has_own` marks, and `other` for the rest."""
         rows = [
             row
             for found, chosen in ((self, has_own), (other, ~has_own))

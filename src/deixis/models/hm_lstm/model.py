@@ -170,7 +170,7 @@ class HMLSTM(WordNetworkModel[HMLSTMSettings, "HMLSTMNetwork"], Embedder):
         return vectors
 
     def training_words(self, forest: Forest) -> NDArray[Any]:
-        """What `HMLSTMNetwork.embed_nodes` takes in training: `word_matrix`, or ids if there is a vocabulary."""
+        """Return words for `HMLSTMNetwork.embed_nodes` in training: `word_matrix`, or ids if there is a vocabulary."""
         if self.vocabulary is None:
             return self.word_matrix(forest)
         unknown = len(self.vocabulary)

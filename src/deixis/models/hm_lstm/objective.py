@@ -99,7 +99,7 @@ class PairSampler(ShuffledSampler[PairBatch]):
 
 
 def contrastive_pairs(batch: PairBatch, settings: HMLSTMSettings) -> Tensor:
-    """Which pairs l are contrastive for each pair k in eq. 9: (pairs, pairs).
+    """Mark the contrastive pairs l of each pair k in eq. 9: (pairs, pairs).
 
     For a sentence these are the sentences of other photos, because a photo has no second whole image. For a phrase they
     are the phrases of the same photo or of the batch (`negatives_from`) with another region and other words.

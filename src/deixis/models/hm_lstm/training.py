@@ -139,7 +139,7 @@ def objective(run: Run, pipeline: HMLSTMPipeline, data: HMLSTMTrainingData) -> I
 
 
 def _correspondences(run: Run, model: HMLSTM, data: HMLSTMTrainingData, number: int) -> Correspondences | None:
-    """The correspondences of a round, from gold boxes or the present model; none if phrases have no weight."""
+    """Return the correspondences of a round, from gold boxes or the current model; None if phrases have no weight."""
     source, parsed = model.settings.correspondence, data.parsed
     if not model.settings.phrase_weight:
         return None
@@ -155,7 +155,7 @@ def _correspondences(run: Run, model: HMLSTM, data: HMLSTMTrainingData, number: 
 
 
 def _learned_correspondences(run: Run, model: HMLSTM, data: HMLSTMTrainingData, number: int) -> Correspondences:
-    """Those of the present model, written to a file; their accuracy too, if the data has gold boxes."""
+    """Compute correspondences with the current model and save them; with gold boxes, also their accuracy."""
 
     def show(description: str, done: int, total: int | None) -> None:
         run.on_progress(f"round {number}: {description}", done, total)

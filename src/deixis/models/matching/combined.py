@@ -5,15 +5,14 @@ Eq. 1 and 2 of Flickr30k Entities and eq. 8 of the two-branch paper are the same
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deixis.arrays import Floats
-from deixis.data.records import Caption
 from deixis.errors import DeixisError
 from deixis.models.base import Scorer
 
@@ -177,21 +176,3 @@ def _groups(counts: NDArray[np.int64]) -> Iterator[tuple[slice, slice]]:
         after = max(item + 1, int(np.searchsorted(ends, part + PARTS_AT_A_TIME, side="right")))
         yield slice(item, after), slice(part, int(ends[after - 1]))
         item, part = after, int(ends[after - 1])
-
-
-class SharedPhrases(NamedTuple):
-    """The phrases of sentences, each distinct phrase once; `which` and `counts` as in `WithParts`."""
-
-    texts: tuple[str, ...]
-    which: NDArray[np.int64]
-    counts: NDArray[np.int64]
-
-
-def mentioned_phrases(captions: Iterable[Caption]) -> SharedPhrases:
-    """Return the phrases that are annotated in captions, also those that are not visual."""
-    number: dict[str, int] = {}
-    which, counts = [], []
-    for caption in captions:
-        which += [number.setdefault(caption.phrase(mention), len(number)) for mention in caption.mentions]
-        counts.append(len(caption.mentions))
-    return SharedPhrases(tuple(number), np.array(which, dtype=np.int64), np.array(counts, dtype=np.int64))

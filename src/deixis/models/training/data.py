@@ -139,7 +139,7 @@ class MatchingDataSettings(RegionDataSettings):
         return FeatureSource(self.encoder, self.features_dir, self.crops, proposals, self.location_weight, kind)
 
     def text_recipe(self) -> Recipe:
-        """How texts become vectors; missing word vectors raise an error here, before photos are encoded."""
+        """Return the recipe of text features; missing word vectors raise an error here, before photos are encoded."""
         from deixis.language.features.captions import recipe_of
 
         vectors = self.word_vectors or None
@@ -148,7 +148,7 @@ class MatchingDataSettings(RegionDataSettings):
 
 @dataclass(frozen=True)
 class FeatureSource:
-    """Which features of photos and regions a model is trained on; without `proposal_source`, no regions.
+    """Features of photos and regions that a model is trained on; without `proposal_source`, no regions.
 
     `photo_vector` is the vector of a photo where photos and regions have vectors of different sizes.
     """

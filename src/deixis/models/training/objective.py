@@ -1,4 +1,4 @@
-"""What a model brings to the training loop: batches, a loss, and scores on the validation split."""
+"""Interface of models and the training loop: samplers, losses, stages, and scores on the validation split."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class DevResult:
 
 @dataclass(frozen=True)
 class TrainResult:
-    """What `deixis.train` returns.
+    """Result of `deixis.train`.
 
     Attributes
     ----------

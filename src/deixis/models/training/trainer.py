@@ -277,7 +277,7 @@ def epoch_path(run: Path, epoch: int) -> Path:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended."""
+    """Result of a training run."""
 
     model: Path  # directory of the best model and its card
     best: DevScores
