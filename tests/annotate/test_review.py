@@ -11,7 +11,7 @@ from deixis.annotate.events import ProposedBoxes
 from deixis.annotate.help.proposals import add_proposals
 from deixis.annotate.judgements import ExpiredQuestionError
 from deixis.annotate.material import prepare_photo
-from deixis.annotate.people import Role
+from deixis.annotate.people import Role, suspend_worker
 from deixis.annotate.progress import read_progress
 from deixis.annotate.project import Project, add_photos, open_project
 from deixis.annotate.review import (
@@ -247,7 +247,7 @@ def test_a_tie_of_two_workers_waits_for_a_third_person_and_a_reviewer_can_decide
     assert review_queue(project) == []
 
 
-def test_a_third_worker_ends_the_wait(new_project: MakeProject) -> None:
+def test_a_third_worker_ends_the_wait_until_suspended(new_project: MakeProject) -> None:
     project, _ = new_project(1)
     ann, bob = join(project, "Ann", "Bob")
     for worker, value in ((ann, "yes"), (bob, "yes"), (ann, "scene"), (bob, "no box")):
@@ -255,6 +255,8 @@ def test_a_third_worker_ends_the_wait(new_project: MakeProject) -> None:
     assert len(blocked_questions(project)) == 1
     join(project, "Cy")
     assert blocked_questions(project) == []
+    suspend_worker(project, "Cy")
+    assert len(blocked_questions(project)) == 1
 
 
 @pytest.mark.parametrize("decision", ["yes", ASK_AGAIN])
