@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import uvicorn
@@ -59,9 +60,8 @@ class Bench:
 
     def start(self) -> None:
         """Start the server at the same URL."""
-        app = make_app(
-            self.project, link=self.address, limits=NO_LIMITS, workforces=[mturk], workforce_hosts=self.workforce
-        )
+        workforce: Any = SimpleNamespace(HOSTS=self.workforce, router=mturk.router)
+        app = make_app(self.project, link=self.address, limits=NO_LIMITS, workforces=[workforce])
         self.server.enter_context(_served(app, int(self.address.rpartition(":")[2].rstrip("/"))))
 
 

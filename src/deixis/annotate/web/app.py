@@ -83,14 +83,13 @@ def make_app(
     link: str = "http://127.0.0.1/",
     limits: Limits | None = None,
     workforces: Sequence[Workforce] | None = None,
-    workforce_hosts: tuple[str, ...] | None = None,
     oidc: OidcSettings | None = None,
 ) -> FastAPI:
     """Make the web application of a project from `deixis.annotate.project.open_for_work`.
 
     By default, only this machine has access. Invitations start with `link`, the address of the page. External workers
-    come from `workforces`, by default all that are installed; the sites of `workforce_hosts`, by default theirs, may
-    show one page in a frame. `oidc` is the provider of sign-in by OpenID Connect.
+    come from `workforces`, by default all that are installed, whose sites may show one page in a frame. `oidc` is the
+    provider of sign-in by OpenID Connect.
     """
     policy = policy or WorkbenchPolicy()
     keep_default_guidelines(project)
@@ -103,8 +102,7 @@ def make_app(
             )
         provider = Provider(oidc, link.rstrip("/") + CALLBACK, project.clock)
     workforces = installed_workforces() if workforces is None else workforces
-    if workforce_hosts is None:
-        workforce_hosts = tuple(host for workforce in workforces for host in workforce.HOSTS)
+    workforce_hosts = tuple(host for workforce in workforces for host in workforce.HOSTS)
     context = AppContext(
         project,
         link,
