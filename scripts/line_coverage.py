@@ -3,8 +3,8 @@
     .venv/bin/python scripts/line_coverage.py --out coverage.txt
 
 Run it in the checkout to be measured, with the Python of its environment; Python 3.12 and later measure faster.
-Coverage.py is installed into a temporary folder. Tests run one folder after the other, in one process each; processes
-that they start are measured too.
+Coverage.py is installed into a temporary folder. Tests run one folder after the other, in one process each, or
+several at once (`--jobs`); processes that they start are measured too.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 PIP = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
 CONFIG = """\
 [run]
 source = {source}
-data_file = {data}/lines
+data_file = ${{LINES}}/lines
 parallel = true
 sigterm = true
 concurrency = thread, multiprocessing
@@ -54,6 +55,7 @@ def main() -> None:
     parser.add_argument("tests", nargs="*", type=Path, help="folders or files of tests; all by default")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="table, updated after each folder")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the measured data, and add to it")
+    parser.add_argument("--jobs", type=int, default=1, help="folders at once")
     options = parser.parse_args()
     source = Path("src/deixis").resolve()
     with tempfile.TemporaryDirectory() as temporary:
@@ -62,30 +64,38 @@ def main() -> None:
         subprocess.run([*PIP, "--target", str(folder), "coverage"], check=True)  # noqa: S603
         (folder / "sitecustomize.py").write_text("import coverage\n\ncoverage.process_startup()\n")
         config = folder / "coverage.ini"
-        config.write_text(
-            CONFIG.format(source=source, data=data, core="sysmon" if sys.version_info >= (3, 12) else "ctrace")
-        )
+        config.write_text(CONFIG.format(source=source, core="sysmon" if sys.version_info >= (3, 12) else "ctrace"))
         path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
         environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
-        def coverage(*arguments: str) -> None:
-            command = [sys.executable, "-m", "coverage", *arguments, f"--rcfile={config}"]
-            subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
+        def coverage(action: str, *arguments: str) -> None:
+            command = [sys.executable, "-m", "coverage", action, f"--rcfile={config}", *arguments]
+            variables = {**environment, "LINES": str(data)}
+            subprocess.run(command, env=variables, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
 
-        log: list[str] = []
-        for tests in options.tests or test_folders(Path("tests")):
+        def own(tests: Path) -> Path:
+            return data / str(tests).replace("/", "-")
+
+        def run(tests: Path) -> str:
             begin = time.monotonic()
             command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", str(tests)]
-            measured = {**environment, "COVERAGE_PROCESS_START": str(config)}
+            own(tests).mkdir(exist_ok=True)
+            measured = {**environment, "COVERAGE_PROCESS_START": str(config), "LINES": str(own(tests))}
             done = subprocess.run(command, env=measured, capture_output=True, text=True)  # noqa: S603
             last = (done.stdout.splitlines() or [done.stderr])[-1]
-            log.append(f"{tests}: {last.strip('= ')} ({time.monotonic() - begin:.0f} s)")
-            print(log[-1], flush=True)
-            coverage("combine", "--append", "--quiet")
-            coverage("json", "--quiet", "-o", str(folder / "report.json"))
-            rows = shares(folder / "report.json", source)
-            table = [f"{name:14} {lines:6} {done:6} {100 * done / lines:6.2f} %" for name, lines, done in rows]
-            options.out.write_text("\n".join([f"{'package':14} {'lines':>6} {'run':>6}", *table, "", *log]) + "\n")
+            return f"{tests}: {last.strip('= ')} ({time.monotonic() - begin:.0f} s)"
+
+        log: list[str] = []
+        folders = options.tests or test_folders(Path("tests"))
+        with ThreadPoolExecutor(options.jobs) as pool:
+            for tests, line in zip(folders, pool.map(run, folders), strict=True):
+                print(line, flush=True)
+                log.append(line)
+                coverage("combine", "--append", "--quiet", str(own(tests)))
+                coverage("json", "--quiet", "-o", str(folder / "report.json"))
+                rows = shares(folder / "report.json", source)
+                table = [f"{name:14} {lines:6} {done:6} {100 * done / lines:6.2f} %" for name, lines, done in rows]
+                options.out.write_text("\n".join([f"{'package':14} {'lines':>6} {'run':>6}", *table, "", *log]) + "\n")
 
 
 if __name__ == "__main__":
