@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from deixis.cli.main import _run
 from tests.annotate.conftest import MakeBench, bench, made_projects, new_project  # noqa: F401 - fixtures
 from tests.tracing import Calls, trace_command, tracing
 
@@ -23,9 +25,9 @@ def listed(walk: str) -> list[str]:
 
 
 def taking_part(calls: Calls, own: tuple[str, ...] = OWN) -> set[str]:
-    """Return the own modules that were called, and those that they call directly, except array functions."""
+    """Return the own modules that were called, and those that they call directly, except arrays and errors."""
     called_by_own = {called for caller, called in calls if called.startswith(own) or caller.startswith(own)}
-    return called_by_own - {"deixis.arrays"}
+    return called_by_own - {"deixis.arrays", "deixis.errors"}
 
 
 def executed(calls: Calls) -> set[str]:
@@ -62,29 +64,31 @@ def test_a_caption_passes_the_modules_of_the_page_and_no_others() -> None:
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Calls]:
-    """A data set with a trained model, and the calls of the training."""
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Calls]:
+    """The calls of a training in a folder with its data set and its model, which becomes the working directory."""
     folder = tmp_path_factory.mktemp("walk")
-    splits = [f"{name}={SAMPLES / 'entities' / f'{file}.txt'}" for name, file in (("train", "train"), ("dev", "val"))]
-    options = [option for split in splits for option in ("--split", split)]
     entities = SAMPLES / "entities"
-    trace_command(
-        "data", "import", "--images", SAMPLES / "images", "--entities", entities, *options, "--out", "data", cwd=folder
-    )
-    calls, _ = trace_command("train", "cca", "--data", "data", "--set", "embedding_dim=2", "--json", cwd=folder)
-    return folder, calls
+    splits = [f"--split={name}={entities / f'{file}.txt'}" for name, file in (("train", "train"), ("dev", "val"))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        run("data", "import", "--images", SAMPLES / "images", "--entities", entities, *splits, "--out", "data")
+        with tracing() as calls:
+            run("train", "cca", "--data", "data", "--set", "embedding_dim=2", "--json")
+        yield calls
 
 
-def test_a_training_passes_the_modules_of_the_page(trained: tuple[Path, Calls]) -> None:
-    _, calls = trained
-    assert set(listed("Training")) <= {called for _, called in calls}
+def run(*arguments: object) -> None:
+    assert _run([str(argument) for argument in arguments]) == 0
 
 
-def test_an_evaluation_passes_the_modules_of_the_page(trained: tuple[Path, Calls]) -> None:
-    folder, _ = trained
-    calls, _ = trace_command(
-        "evaluate", "retrieval", "--model", "cca.model", "--data", "data", "--split", "dev", cwd=folder
-    )
+def test_a_training_passes_the_modules_of_the_page(trained: Calls) -> None:
+    assert set(listed("Training")) <= {called for _, called in trained}
+
+
+@pytest.mark.usefixtures("trained")
+def test_an_evaluation_passes_the_modules_of_the_page() -> None:
+    with tracing() as calls:
+        run("evaluate", "retrieval", "--model", "cca.model", "--data", "data", "--split", "dev")
     assert set(listed("Evaluation")) <= {called for _, called in calls}
 
 

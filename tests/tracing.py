@@ -12,7 +12,6 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -66,11 +65,12 @@ def _caller(frame: FrameType) -> FrameType | None:
 
 
 def trace_command(
-    *arguments: object, open_functions: Sequence[str] = (), cwd: Path | None = None
+    *arguments: object,
+    open_functions: Sequence[str] = (),
 ) -> tuple[Calls, list[str]]:
     """Run a command in a process of its own; return its calls and the modules of deixis that were loaded."""
     command = [sys.executable, __file__, ",".join(open_functions), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout.splitlines()[-1])
     return {(caller, called) for caller, called in found["calls"]}, found["loaded"]
 
