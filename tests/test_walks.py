@@ -31,8 +31,8 @@ def taking_part(calls: Calls, own: tuple[str, ...] = OWN) -> set[str]:
 
 
 def executed(calls: Calls) -> set[str]:
-    """Return all modules that were called, except lazy imports."""
-    return {called for _, called in calls} - {"deixis.exports"}
+    """Return all modules that were called, except lazy imports and messages."""
+    return {called for _, called in calls} - {"deixis.exports", "deixis.errors"}
 
 
 def test_a_search_passes_the_modules_of_the_page_and_no_others(sample_index: Path) -> None:
