@@ -222,7 +222,9 @@ def main() -> None:
     parser.add_argument("--checkout", type=Path, default=ROOT, help="where faults are applied; by default here")
     parser.add_argument("--jobs", type=int, default=1, help="faults at once")
     parser.add_argument("--minutes", type=float, default=15, help="time limit of the tests of a fault")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to this file")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the results to this file; continue those in it"
+    )
     options = parser.parse_args()
     checkout = options.checkout.resolve()
     if options.drawn:
@@ -236,6 +238,9 @@ def main() -> None:
         options.draw.write_text(json.dumps([asdict(fault) for fault in faults], indent=1) + "\n")
         return
     results: list[dict[str, object]] = []
+    if options.json and options.json.exists():  # of a run that was interrupted
+        results = json.loads(options.json.read_text())
+        faults = faults[len(results) :]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
         copies = Copies(checkout, options.jobs, Path(folder), options.minutes)
         for fault, found in zip(faults, pool.map(copies.judge, faults), strict=True):
@@ -244,7 +249,7 @@ def main() -> None:
             print(f"   {found['state']}: {found['module']} {found['test']} ({found['seconds']} s)", flush=True)
             if options.json:
                 options.json.write_text(json.dumps(results, indent=1) + "\n")
-    print(f"{checkout}: {dict(Counter(result['state'] for result in results))} of {len(faults)}")
+    print(f"{checkout}: {dict(Counter(result['state'] for result in results))} of {len(results)}")
 
 
 if __name__ == "__main__":
