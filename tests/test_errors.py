@@ -21,6 +21,7 @@ def test_an_error_message_is_one_line_even_with_line_breaks_in_it(error: DeixisE
         "POSTGRES://ann:s3/cr:3t@db",
         "sftp://:s3cr3t@host/photos/dog.jpg",
         "invalid address 'ann:s3cr3t@127.0.0.1:1'",
+        "--index 'postgresql://ann:s3cr3t@db/photos'",
     ],
 )
 def test_no_error_message_has_a_password(address: str) -> None:
@@ -29,6 +30,12 @@ def test_no_error_message_has_a_password(address: str) -> None:
     assert message.endswith(": cannot be read")
 
 
-@pytest.mark.parametrize("text", ["C:/photos/a@b.jpg: no photo", "dog.jpg: 12 @ 3", "http://127.0.0.1:7860/?q=dog"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("C:/photos/a@b.jpg: no photo", "dog.jpg: 12 @ 3", "http://127.0.0.1:7860/?q=dog"),
+        "deixis search dog --index 'postgresql://ann@db/photos'",
+    ],
+)
 def test_other_text_is_unchanged(text: str) -> None:
     assert hide_passwords(text) == text

@@ -18,7 +18,7 @@ _EXTRA_OF = {
 """The extra that installs each package which searching, grounding and captioning photos does not need."""
 
 
-_PASSWORD = re.compile(r"([a-z]:/{1,2}[^\s/:@]*|(?<=')[\w.+-]+):\S*@", re.IGNORECASE)
+_PASSWORD = re.compile(r"([a-z]:/{1,2}[^\s/:@]*|(?<=')[\w.+-]+):(?!//)\S*@", re.IGNORECASE)
 
 
 def hide_passwords(text: str) -> str:

@@ -259,7 +259,7 @@ def test_two_processes_have_the_losses_of_one(quarters: Path, command: Command, 
     [
         (["cca", "--data", "data", "--resume"], "--resume: cca"),
         (["two-branch"], "--data DATA"),
-        (["similarity", "--data", "data", *settings("text_encoder=lstm")], "'text_encoder'"),
+        (["similarity", "--data", "data", *settings("text_encoder=lstm")], "text_encoder"),
         (["two-branch", "--data", "data", *settings("train_on=both")], "train_on=both"),
         (["two-branch", "--data", "data", "--settings", "papers/two"], "--settings papers/two"),
         (
