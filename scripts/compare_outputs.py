@@ -35,6 +35,8 @@ RENAMED = {"m-rnn": "captioner"}
 MOVED = (
     *("cell_size", "hidden_size", "recurrent_cell", "dropout", "word_dropout", "scheduled_sampling", "label_smoothing"),
     *("attention", "attention_dim", "attention_heads", "second_attention", "cell_layers", "cell_dim"),
+    *("feature_grid", "views", "objective", "reward_samples", "repetition_penalty", "wrong_word_penalty", "monitor"),
+    *("likelihood_weight", "repeated_split", "match_model", "match_weight", "init_from"),
 )
 """Settings of m-rnn in the base that only the captioner has now, or no model."""
 

@@ -107,3 +107,11 @@ def test_a_similarity_network_has_no_text_encoder() -> None:
 
 def test_listing_names_imports_no_model() -> None:
     assert not modules_after("from deixis.models.registry import model_names; model_names()") & set(HEAVY)
+
+
+def test_a_preset_or_setting_of_another_model_names_that_model() -> None:
+    spec = get_spec("m-rnn")
+    with pytest.raises(DeixisError, match="deixis train captioner --settings deixis/captioner"):
+        spec.choose_settings("deixis/captioner")
+    with pytest.raises(DeixisError, match="--set cell_layers=2: a setting of captioner, not of m-rnn"):
+        spec.choose_settings(None, ["cell_layers=2"])

@@ -35,6 +35,7 @@ SMALL = {
     "grounder": ["epochs=1"],
     "words": ["epochs=1", "views=2"],
     **{name: ["epochs=1", "views=2"] for name in ("run-1", "run-2", "run-3")},
+    "m-rnn": ["epochs=1"],
     "hm-lstm": ["epochs=1", "rounds=1", "round_epochs=1", "hidden_size=32", "min_count=1"],
     "describer": ["components=8"],
 }
@@ -125,6 +126,12 @@ def test_the_captioner_can_be_trained_again(tmp_path: Path) -> None:
     captioner = load_captioner(tmp_path / "out" / "model")
     assert captioner.model.vocabulary
     assert captioner.confidence is not None
+
+
+def test_the_m_rnn_can_be_trained_again(data: Path, tmp_path: Path) -> None:
+    done = retrain("m-rnn", data, tmp_path / "out", "m-rnn")
+    assert done.returncode == 0, done.stderr
+    assert load_captioner(tmp_path / "out" / "run").kind == "m-rnn"
 
 
 def test_the_hm_lstm_can_be_trained_again(data: Path, tmp_path: Path) -> None:

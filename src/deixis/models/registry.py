@@ -155,9 +155,7 @@ class ModelSpec:
             setting = assignment.partition("=")[0].strip()
             others = [] if setting in settings.names else _models_with(setting)
             if others:
-                raise DeixisError(
-                    f"--set {assignment}: {self.name} has no such setting; {' and '.join(others)} have it"
-                )
+                raise DeixisError(f"--set {assignment}: a setting of {', '.join(others)}, not of {self.name}")
         return settings.with_assignments(assignments).with_values(values or {})
 
 

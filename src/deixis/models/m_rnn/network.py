@@ -140,8 +140,8 @@ class MRNNNetwork(nn.Module):
         self.word_bias = nn.Parameter(torch.zeros(outputs))
         self.dropout = nn.Dropout(dropout)
         self.add_statistics("photo", photo_size)
-        glorot_(self)
         nn.init.normal_(self.first.weight, std=self.first.embedding_dim**-0.5)  # about unit length
+        glorot_(self)
         if self.photo_to_word is not None:
             # Image features are about 1 each: with the usual gain they would dominate the word embeddings.
             nn.init.xavier_uniform_(self.photo_to_word.weight, gain=self.photo_to_word.in_features**-0.5)
