@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
-    """What a lead wants to change.
+    """A correction by a lead.
 
     Attributes
     ----------
@@ -261,10 +261,10 @@ class PhotoStage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GalleryFilter:
-    """Which photos to list; all conditions must hold."""
+    """Conditions on the listed photos; all must hold."""
 
     stage: PhotoStage | None = None
-    person: str | None = None  # id of somebody who judged, skipped or corrected something
+    person: str | None = None  # id of a worker who judged, skipped or corrected something
     disagreement: bool = False  # people gave different answers to one question
     changed: bool = False  # a lead has corrected it
 
@@ -451,7 +451,7 @@ _AS_VOTE = {
     (True, Answer.NO_MORE): (Task.COVERAGE, Answer.ALL),
     (True, Answer.DRAWN): (Task.COVERAGE, Answer.MORE),
 }
-"""What an answer in the drawing task says about the need for boxes, or with boxes about coverage."""
+"""Meaning of an answer in the drawing task for the need for boxes, or with boxes for coverage."""
 
 
 def find_disagreements(counting: Iterable[Event], names: Mapping[str, str] | None = None) -> list[Disagreement]:

@@ -37,7 +37,7 @@ HOSTS = ("https://www.mturk.com", "https://workersandbox.mturk.com")
 """Sites that may show the page in a frame and receive its form."""
 
 PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
-"""What Mechanical Turk sends instead of an assignment while a worker previews the page."""
+"""Value that Mechanical Turk sends instead of an assignment while a worker previews the page."""
 
 _SUBMIT_PATH = "/mturk/externalSubmit"
 _SESSION_SECONDS = 86400.0

@@ -40,7 +40,7 @@ WORKER_COLUMNS = (
 )
 
 IS_ACTIVE = workers.c.joined_at.is_not(None) & workers.c.forgotten.is_(False) & workers.c.suspended_at.is_(None)
-"""Somebody who has joined, and whom nobody has suspended or forgotten; models never join."""
+"""A person who has joined and is neither suspended nor forgotten; models never join."""
 
 _WORKER = select(*WORKER_COLUMNS).where(workers.c.id == bindparam("p_worker", type_=String))
 

@@ -145,7 +145,7 @@ _DELETE_QUESTIONS = delete(questions).where(questions.c.number.in_(_NUMBERS))
 def update_questions(
     connection: Connection, photo: str, position: int, state: PhotoState, answered: int | None = None
 ) -> None:
-    """Make the queued questions of a photo those of its state.
+    """Update the queued questions of a photo to its state.
 
     `answered` is the number of the question whose answer changed the state; its lease has ended already.
     """
@@ -186,7 +186,7 @@ def _update_barred(connection: Connection, number: int, before: Collection[str],
 
 
 class Stay(StrEnum):
-    """What a worker wants to stay with."""
+    """Photo and task that a worker prefers for the next question."""
 
     PHOTO = "photo"
     TASK = "task"

@@ -57,7 +57,7 @@ _MAX_FILES = 5000
 
 
 class WaitsFor(StrEnum):
-    """What a blocked question waits for."""
+    """Reason why a question is blocked."""
 
     ANOTHER_PERSON = "another person"
     QUALIFIED_PERSON = "somebody who is qualified"

@@ -162,7 +162,7 @@ known_questions = Table(
     Column("answer", String, nullable=False),
     Column("boxes", JSON, nullable=False),  # for drawn and adjusted boxes: the correct ones
     Column("reviewed", Boolean, nullable=False),  # made from a reviewer's decision
-    Column("lesson", JSON(none_as_null=True)),  # what a worker is told after a test question; null in older projects
+    Column("lesson", JSON(none_as_null=True)),  # feedback after a test question; null in older projects
     UniqueConstraint("photo", "task", "subject"),
     Index("known_of_task", "task"),
 )

@@ -138,11 +138,11 @@ class Question:
     boxes: tuple[DrawnBox, ...] = ()  # accepted
     new_box: DrawnBox | None = None  # to judge
     barred: frozenset[str] = frozenset()  # workers who drew the box, voted already or skipped the question
-    proposal: dict[str, Any] | None = None  # what a model contributed, shown to the worker
+    proposal: dict[str, Any] | None = None  # contribution of a model, shown to the worker
 
     @property
     def subject(self) -> str:
-        """What is shown, as one line. A judgement counts only for the question with the same task and subject."""
+        """The question as one line. A judgement counts only for the question with the same task and subject."""
         return format_subject(self.mentions, self.boxes, self.new_box)
 
     def as_json(self) -> dict[str, Any]:
@@ -290,7 +290,7 @@ def show_the_adjusted_box(state: WorkflowState, answer: WorkerAnswer) -> Workflo
 
 
 def count_the_doubt(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
-    """Somebody says that an accepted box is wrong."""
+    """A worker reports that an accepted box is wrong."""
     return replace(state, doubts=state.doubts + 1)
 
 

@@ -21,7 +21,7 @@ class BoxSetSettings:
     min_probability
         A region is selected if it is one of the things of the phrase with at least this probability.
     min_counted
-        The same for phrases that say how many things they name, such as "two dogs"; at most as many are selected.
+        Threshold for phrases that state a number, such as "two dogs"; at most that many boxes are selected.
     max_iou
         Of two selected boxes with at least this IoU, the less probable is left out.
     max_containment

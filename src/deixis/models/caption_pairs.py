@@ -75,7 +75,7 @@ class ScoredPairs:
         return found
 
     def as_json(self) -> dict[str, Any]:
-        """What ``deixis evaluate pairs --json`` prints, without the name of the file."""
+        """Output of ``deixis evaluate pairs --json``, without the name of the file."""
         protocol = "mean probability that a caption is right; tau_c: Kendall's τc with the ratings; photos resampled"
         return {
             "protocol": protocol,

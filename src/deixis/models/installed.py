@@ -25,7 +25,7 @@ class InstalledModel:
     Attributes
     ----------
     name
-        What `deixis.load` and ``--model`` take.
+        Name for `deixis.load` and ``--model``.
     folder
         Where it is; its ``README.md`` is its card.
     summary, trained_on, licence

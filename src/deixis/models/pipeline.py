@@ -83,7 +83,7 @@ class Pipeline(ABC):
     model
         The model itself.
     provenance
-        What it was trained on.
+        Its training data.
     text
         Features of sentences; None if the model reads words itself.
     card
@@ -145,7 +145,7 @@ class Pipeline(ABC):
         found: Vocabulary | None = getattr(self.model, "vocabulary", None)
         return found
 
-    # What models do with photos and sentences.
+    # Methods on photos and sentences.
 
     def encode_images(self, photos: Sequence[PhotoLike]) -> Floats:
         """Encode photos, one row each, for `similarity`."""
@@ -335,7 +335,7 @@ class Pipeline(ABC):
     ) -> list[RegionDescription]:
         self.refuse("describe")
 
-    # What evaluation needs of a model on a data set.
+    # Methods for evaluation on a data set.
 
     def features(
         self,

@@ -27,7 +27,7 @@ class EncoderInfo:
     Attributes
     ----------
     name, fingerprint
-        What users type, and a hash that changes whenever its features do.
+        Name for users, and a hash that changes whenever its features do.
     crops
         10 if the vector of a photo is the mean over ten crops; 0 if it is that of the whole photo.
     feature_grid

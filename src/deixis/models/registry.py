@@ -54,9 +54,9 @@ class ModelSpec:
     Attributes
     ----------
     name
-        What ``deixis train`` calls the model.
+        Name of the model for ``deixis train``.
     summary
-        What it does, in a few words.
+        Its purpose, in a few words.
     settings
         The default settings: frozen dataclasses of data (a `DataSettings`), model and, unless the model has a closed
         form, training (a `TrainSettings`). Their fields form one flat namespace.

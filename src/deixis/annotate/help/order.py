@@ -68,7 +68,7 @@ def _log_odds(probabilities: Sequence[float]) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class PhotoProposals:
-    """What models propose for a photo, by the kind of event, and what the team has said about it."""
+    """Proposals of models for a photo, by the kind of event, and the answers of the team."""
 
     last_event: int
     begun: bool

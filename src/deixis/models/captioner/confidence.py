@@ -29,7 +29,7 @@ MIN_NOUNS, MIN_CONTENT_WORDS = 2, 3
 """Nouns or content words that a shorter caption must have: "a person is standing" says too little."""
 
 FEATURES, MATCH_FEATURES = 5, 2
-"""Numbers that the confidence is computed from: those of a caption, and those of its match with the photo, if used."""
+"""Number of features of the confidence: of a caption, and of its match with the photo, if used."""
 
 LOG_PROBABILITIES = slice(1, 4)
 """Features that are log-probabilities: the confidence does not fall if they rise."""

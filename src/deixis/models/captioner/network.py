@@ -95,7 +95,7 @@ def _split_heads(rows: Tensor, heads: int, head_size: int) -> Tensor:
 
 @dataclass(frozen=True)
 class CellContext(VisualContext):
-    """What photos contribute to every word, with keys and values of their cells."""
+    """Contribution of photos to every word, with keys and values of their cells."""
 
     keys: Tensor | None = None  # (n, heads, head_size, cells)
     values: Tensor | None = None  # (n, heads, cells, head_size)

@@ -37,7 +37,7 @@ _FREE_REPETITION = 0.05
 """Words that are repeated in at least this share of the captions that have them, such as *a*, are not penalized."""
 
 _OTHER_WORDS = 0.5
-"""What a wrong verb, adjective or number costs, if a wrong noun costs 1."""
+"""Penalty of a wrong verb, adjective or number; that of a wrong noun is 1."""
 
 Reward = Callable[[IntArray, IntArray], FloatArray]
 """The reward (n,) of sentences (n, length), each for the photo of a row (n,)."""
@@ -101,7 +101,7 @@ class RewardObjective:
     def __call__(self, network: CaptionerNetwork, batch: Tensor) -> LossValue:
         device = network.word_bias.device
         inputs = photo_inputs(self.photos, draw_views(batch, self.views), device)
-        # The same in all processes, so that the samples of a photo do not depend on which process draws them.
+        # Equal in all processes, so that the samples of a photo do not depend on which process draws them.
         uniform = broadcast(torch.rand(len(batch), self.samples, self.max_length, device=device))
 
         def losses(rows: Tensor, uniform: Tensor, *inputs: Tensor) -> Tensor:
@@ -241,7 +241,7 @@ class WrongWordPenalty:
 
 
 def _costs(captions: Sequence[Sequence[str]], vocabulary: Vocabulary) -> FloatArray:
-    """What a wrong word costs, for each word of the network; words without content and tokens cost nothing."""
+    """Penalty of each word of the network if it is wrong; 0 for words without content and for tokens."""
     number = {word: index for index, word in enumerate(vocabulary.words)}
     counts = np.zeros((len(number) + 3, 3), dtype=np.int64)  # no content, noun, other
     for words in captions:

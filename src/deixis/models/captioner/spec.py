@@ -71,7 +71,7 @@ class CaptionerSettings(SentenceSettings):
 
 @dataclass(frozen=True)
 class CaptionerDataSettings(PhotoDataSettings):
-    """What a captioner is trained on, and with which objective.
+    """Training data and objective of a captioner.
 
     Attributes
     ----------

@@ -52,7 +52,7 @@ _MAX_SIMILARITY = 0.6
 """Similarity of two regions from which on only one of them is described."""
 
 _OVERLAP_WEIGHT = 1.5
-"""Weight of the overlap in the similarity: two regions with an IoU of 0.4 are the same, whatever they look like."""
+"""Weight of the overlap in the similarity: regions with an IoU of 0.4 count as one, even if they differ."""
 
 _MIN_SALIENCE = 0.3
 """Regions below this fraction of the highest salience are not described."""

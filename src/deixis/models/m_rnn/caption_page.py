@@ -56,12 +56,12 @@ class PageNeighbour:
 
 @dataclass(frozen=True)
 class Card:
-    """What the page shows of a photo."""
+    """A photo on the page."""
 
     name: str  # its id
     image: str  # a ``data:`` URL
     sentences: Sequence[PageSentence]  # generated, by probability
-    reranked: Sequence[PageSentence] = ()  # the same after reranking; empty without
+    reranked: Sequence[PageSentence] = ()  # captions after reranking; empty without
     references: Sequence[str] = ()  # people's captions
     neighbours: Sequence[PageNeighbour] = ()  # nearest training photos
 

@@ -317,7 +317,7 @@ class CaptionSimilarity:
         return np.asarray(np.exp(logs / MAX_NGRAM + brevity))
 
     def mean_f(self, sentences: Sequence[Sequence[str]], captions: IntArray) -> FloatArray:
-        """What the authors' released code calls BLEU, of each sentence (row) with each caption (column).
+        """BLEU as in the authors' released code, of each sentence (row) with each caption (column).
 
         The mean over n = 1 … 4 of 2 · matches / (n-grams of the sentence + n-grams of the caption); 0 if one of them
         has fewer than four words.

@@ -24,7 +24,7 @@ Ids = NDArray[np.int64]
 State = tuple[Floats, ...]
 """State of the recurrent layer, one row per sentence: (photos, width, hidden_size)."""
 Context = tuple[Floats, ...]
-"""What photos add to every step, one row each."""
+"""Image terms of every step, one row per photo."""
 
 ROWS_PER_BLOCK = 640
 """Sentences that are extended together: enough that computing a step costs more than calling it."""
@@ -212,7 +212,7 @@ class _Search:
     ) -> None:
         self.results: dict[int, list[tuple[list[int], float, list[float]]]] = {}
         self._network, self._context, self._decoding = network, context, decoding
-        self._photos = np.arange(photos)  # those that are not finished
+        self._photos = np.arange(photos)  # unfinished ones
         self._length = 0
         # A beam starts as one sentence.
         width = 1 if decoding.method == "beam" else decoding.width

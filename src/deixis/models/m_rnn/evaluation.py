@@ -49,7 +49,7 @@ class CaptionerScores:
     captions: CaptionScores
     results: Mapping[str, CaptionResult]  # by photo id
     decoding: Decoding  # how the captions were generated
-    ranker: Ranker | None  # what ordered the sentences; None for their probability
+    ranker: Ranker | None  # score that ordered the sentences; None for their probability
 
     def as_json(self) -> dict[str, Any]:
         """All scores as one document."""

@@ -57,7 +57,7 @@ def photo_arrays(photos: Photos) -> PhotoArrays:
 
 @dataclass(frozen=True)
 class PreparedPhotos:
-    """What a network has computed from photos, and their number."""
+    """Cached image terms of a batch."""
 
     context: Context
     count: int
@@ -65,7 +65,7 @@ class PreparedPhotos:
 
 @dataclass(frozen=True)
 class PreparedSentences:
-    """What is computed once for sentences, whatever the photos."""
+    """Image-independent sentence terms."""
 
     tree: PrefixTree
     prefixes: Prefixes | None  # None if they depend on the image
@@ -75,7 +75,7 @@ class PreparedSentences:
 class WordSteps:
     """The inference functions of a network on words: a `NextWordModel`.
 
-    What words add to every step is computed when a word is first used.
+    The terms of a word are computed when it is first used.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class WordSteps:
         self._has_terms = np.zeros(vocabulary_size + 3, dtype=bool)
 
     def terms(self, words: Ids) -> Floats:
-        """What words (…) add to a step (…, size)."""
+        """Word terms (…, size) of a step, for words (…)."""
         known = self._has_terms[words]
         if self._terms is None or not known.all():
             with self._computing:
@@ -389,7 +389,7 @@ def _mean_and_deviation(rows: NDArray[Any]) -> tuple[NDArray[np.float64], NDArra
         flat = np.asarray(rows[block], dtype=np.float64).reshape(-1, size)
         total, squares, count = total + flat.sum(0), squares + (flat**2).sum(0), count + len(flat)
     deviation = np.sqrt(np.maximum(squares / count - (total / count) ** 2, 0))
-    # A constant feature becomes 0, whatever it is divided by.
+    # A constant feature becomes 0 for any divisor.
     return total / count, np.where(deviation > 1e-6, deviation, 1.0)
 
 

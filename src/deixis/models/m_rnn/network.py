@@ -72,7 +72,7 @@ class ReluRecurrence(Recurrence):
 
 @dataclass(frozen=True)
 class VisualContext:
-    """What photos contribute to every word: computed once per photo, one row each; None for unused inputs."""
+    """Image terms of every word: computed once per photo, one row each; None for unused inputs."""
 
     words: Tensor | None = None  # (n, second_embedding_dim), added to word embedding II
     multimodal: Tensor | None = None  # V_I · I (n, multimodal_dim), an input of the multimodal layer
@@ -217,7 +217,7 @@ class MRNNNetwork(nn.Module):
         return functional.linear(self.output_features(multimodal), self.output_weight, self.word_bias)
 
     def output_features(self, multimodal: Tensor) -> Tensor:
-        """What `output_weight` is multiplied with: m, or with tied weights m mapped into embedding I."""
+        """Input of `output_weight`: m, or with tied weights m mapped into embedding I."""
         multimodal = self.dropout(multimodal)
         if self.to_embedding is None:
             return multimodal
@@ -240,7 +240,7 @@ class MRNNNetwork(nn.Module):
     def functions(self) -> list[Function]:
         """Inference functions. Sentences are grouped by photo: (photos, width).
 
-        What photos and words add to every step is computed once: `photo_terms`, `word_terms`. `step` gives the
+        The terms of photos and words are computed once: `photo_terms`, `word_terms`. `step` gives the
         log-probabilities of all next words, `best_words` of the most probable ones. Retrieval does the two halves of a
         step separately: `read_word` up to the multimodal layer, and `score_words` from there on.
         """
@@ -299,7 +299,7 @@ class MRNNNetwork(nn.Module):
         return self.from_word is not None and self.settings.multimodal_word_input == "second"
 
     def photo_terms(self, *photos: Tensor) -> State:
-        """What photos add to every step: the parts of `VisualContext` that are used.
+        """Image terms of every step: the parts of `VisualContext` that are used.
 
         `words` is what the image adds to embedding II, projected as the words are.
         """
@@ -313,7 +313,7 @@ class MRNNNetwork(nn.Module):
         return replace(context, words=words, multimodal=multimodal).parts
 
     def word_terms(self, words: Tensor) -> Tensor:
-        """What words (n,) add to every step (n, size): to the recurrent and, with biases, to the multimodal layer."""
+        """Word terms (n, size) of every step: of the recurrent and, with biases, of the multimodal layer."""
         first, second = self._embed(words)
         terms = self.recurrent.project(second)
         if self.from_word is None:

@@ -1,4 +1,4 @@
-"""What m-RNN training minimizes: the cost of eq. 6 (section 4)."""
+"""Objective of m-RNN training: the cost of eq. 6 (section 4)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class LikelihoodObjective:
     The second term, λ‖θ‖², is the optimizer's `weight_decay`, whose gradient is that of λ = weight_decay / 2.
     """
 
-    photos: tuple[Tensor, ...]  # what the network takes of all photos: their vectors
+    photos: tuple[Tensor, ...]  # input of the network for all photos: their vectors
     photo_of_caption: Tensor  # the row of each caption's photo
     words: Tensor  # padded word ids of all captions
     lengths: Tensor  # their numbers of words
@@ -79,5 +79,5 @@ class LikelihoodObjective:
 
 
 def photo_inputs(photos: tuple[Tensor, ...], rows: Tensor, device: torch.device) -> list[Tensor]:
-    """What the network takes of some photos, in single precision."""
+    """Input of the network for some photos, in single precision."""
     return [part[rows.to(part.device)].to(device, torch.float32) for part in photos]

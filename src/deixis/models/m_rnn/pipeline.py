@@ -135,7 +135,7 @@ class CaptionPipeline(Pipeline):
         return [result.first(top) for result in self.caption_photos(photos, decoding, start, ranker=ranker)]
 
     def ranker(self, rerank: Rerank | None = None, neighbours: str | PathLike[str] | None = None) -> Ranker | None:
-        """What orders captions; None for their probability. By default, that of the model."""
+        """Score that orders captions; None for their probability. By default, the model's."""
         rerank = self.default_rerank if rerank is None else rerank
         if rerank == "none":
             return None

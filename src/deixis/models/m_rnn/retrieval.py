@@ -30,7 +30,7 @@ _PHOTOS_PER_BLOCK = 16
 
 
 Prefixes = tuple[Floats, ...]
-"""What the network has read after each prefix: V_w · w + V_r · r, and r if the multimodal layer needs it too."""
+"""State of the network after each prefix: V_w · w + V_r · r, and r if the multimodal layer needs it too."""
 
 
 @dataclass(frozen=True)

@@ -74,9 +74,9 @@ class MRNNSettings(SentenceSettings):
     single_embedding
         Use one embedding layer, of size `second_embedding_dim`.
     multimodal_word_input
-        Which embedding layer feeds the multimodal layer: second, first or none.
+        Embedding layer that feeds the multimodal layer: second, first or none.
     image_input
-        Which layer the image feeds: multimodal, recurrent (added to embedding II), both, both-shared (both with the
+        Layer that the image feeds: multimodal, recurrent (added to embedding II), both, both-shared (both with the
         same weights) or nowhere.
     tie_word_weights
         Use the transposed word embeddings as output weights (m-RNN-shared).
@@ -121,7 +121,7 @@ class MRNNSettings(SentenceSettings):
 
 @dataclass(frozen=True)
 class CaptionDataSettings(PhotoDataSettings):
-    """What an m-RNN is trained on.
+    """Training data of an m-RNN.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ SPEC = ModelSpec(
 
 @dataclass(frozen=True)
 class ConsensusDataSettings(DataSettings):
-    """Whose captions are reranked, and by which photos.
+    """Model whose captions are reranked, and the photos to rerank them by.
 
     Attributes
     ----------

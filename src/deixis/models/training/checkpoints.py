@@ -52,7 +52,7 @@ class Position:
     batches: int = 0  # of this epoch, already used
     evaluations: Mapping[str, Sequence[DevScores]] = field(default_factory=dict)  # by the name of the validation set
     seconds: float = 0.0
-    log_bytes: int = 0  # what an interrupted run wrote later is removed
+    log_bytes: int = 0  # later lines of an interrupted run are removed
 
 
 def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], position: Position) -> None:

@@ -84,7 +84,7 @@ class RegionVectors:
         return cls(joined, np.array([0 if each is None else len(each) for each in photos], dtype=np.int64))
 
     def take(self, rows: NDArray[np.int64]) -> RegionVectors:
-        """Return those of some of the photos, given by ascending indices."""
+        """Return the rows of some of the photos, given by ascending indices."""
         if len(rows) == len(self.counts):
             return self
         is_taken = np.zeros(len(self.counts), dtype=bool)
@@ -233,7 +233,7 @@ class Connection(Protocol):
         ...
 
     def copy_encoded(self, number: int, source: int) -> None:
-        """Store those of another photo with the same content."""
+        """Store the arrays of another photo with the same content."""
         ...
 
     def delete_encoded(self, number: int) -> None:
