@@ -41,7 +41,7 @@ SWAPPED = [("<", "<="), (">", ">="), ("==", "!="), ("+", "-"), ("+=", "-="), ("*
 SWAPPED += [("True", "False"), ("min", "max"), ("any", "all"), ("minimum", "maximum"), ("argmin", "argmax")]
 REPLACED = {**dict(SWAPPED), **{new: old for old, new in SWAPPED if new != "/"}, "not": "", "break": "pass"}
 SYMMETRIC = ("min", "max", "isinstance", "np.minimum", "np.maximum", "math.gcd")
-FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?)(?: - .*)?$", re.MULTILINE)
+FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
