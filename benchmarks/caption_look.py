@@ -1,7 +1,7 @@
 """A page of photos with the captions of a model and of people, for judging captions by eye.
 
-    python benchmarks/caption_look.py DATA [--split dev] [--photos 50] [--model m-rnn] [--seed N] --out captions.html
-                                      [--sheets DIR]
+    python benchmarks/caption_look.py DATA [--split dev] [--photos 50] [--model captioner] --out captions.html
+                                      [--seed N] [--sheets DIR]
 
 The photos are evenly spaced over the split, or drawn with --seed; they are not selected. The caption, its confidence
 and people's captions stand beside each photo. The page has a button for each verdict (right, partly right, wrong),
@@ -148,7 +148,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--split", default="dev")
     parser.add_argument("--photos", type=int, default=50)
-    parser.add_argument("--model", default="m-rnn")
+    parser.add_argument("--model", default="captioner")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--sheets", type=Path, metavar="DIR")

@@ -30,21 +30,25 @@ WORKER = """
 import json, sys, time
 from functools import partial
 import numpy as np
-from deixis.models.m_rnn.pipeline import load_captioner
+import deixis
 from deixis.models.m_rnn.decoding import Decoding
-from deixis.models.m_rnn.model import VectorsAndCells
 
 name, photos, sentences, captions, threads = json.loads(sys.argv[1])
 if "torch" in sys.modules:  # versions before the runtime
     sys.modules["torch"].set_num_threads(threads)
-model = load_captioner(name).model
+try:
+    model = deixis.load(name).model
+except deixis.DeixisError:  # a version before the captioner had a name of its own
+    model = deixis.load("m-rnn").model
 rng = np.random.default_rng(0)
 kept = model.references_
-one, other = rng.integers(len(kept.vectors), size=(2, photos))
+make = getattr(kept, "_make", tuple)  # a named tuple in versions before
+take = lambda rows: make(None if part is None else part[rows] for part in features)
+one, other = rng.integers(len(kept[0]), size=(2, photos))
 share = rng.random((photos, 1)).astype(np.float32)
 mixed = [None if part is None else np.asarray(part, np.float32) for part in kept]
 mix = lambda part, share: None if part is None else share * part[one] + (1 - share) * part[other]
-features = VectorsAndCells(mix(mixed[0], share), mix(mixed[1], share[:, :, None]))
+features = make([mix(mixed[0], share), *(mix(part, share[:, :, None]) for part in mixed[1:])])
 length = model.settings.max_length
 methods = {
     "greedy": Decoding("greedy", max_length=length),
@@ -57,7 +61,7 @@ else:
     shares = 1 / np.arange(1, len(model.vocabulary) + 1)
     drawn = rng.choice(len(model.vocabulary), size=(sentences, 11), p=shares / shares.sum())
     texts = [model.vocabulary.decode(row) for row in drawn.tolist()]
-single = [features.take(slice(row, row + 1)) for row in range(min(photos, 20))]
+single = [take(slice(row, row + 1)) for row in range(min(photos, 20))]
 
 def seconds(work):
     begin = time.process_time()
@@ -67,9 +71,9 @@ def seconds(work):
 for line in sys.stdin:
     task = line.strip()
     if task == "pairs":
-        some = features.take(slice(0, 16))
+        some = take(slice(0, 16))
         work = lambda: model.scores(model.prepare_visual(some), model.prepare_text(texts))
-        print(json.dumps([seconds(work) / len(some.vectors) / len(texts)]), flush=True)
+        print(json.dumps([seconds(work) / len(some[0]) / len(texts)]), flush=True)
         continue
     kind, method = task.split(" ", 1)
     work = partial(model.generate, decoding=methods[method])
@@ -107,7 +111,7 @@ class Worker:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="m-rnn")
+    parser.add_argument("--model", default="captioner")
     parser.add_argument("--other", type=Path, help="another checkout, to compare with")
     parser.add_argument("--photos", type=int, default=64)
     parser.add_argument("--sentences", type=int, default=500)

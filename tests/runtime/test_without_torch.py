@@ -148,14 +148,13 @@ def test_captions_are_written_scored_and_reranked(run: Run) -> None:
     code = """
 import numpy as np
 from deixis.models.m_rnn.reranking import Neighbours, Reranker
-from deixis.models.m_rnn.model import VectorsAndCells
 
 captioner = deixis.load("captioner")
 found = captioner.caption(photos[:2], top=3)
 print(all(1 <= len(each.captions) <= 3 for each in found))
 model, (vectors, cells) = captioner.model, captioner.model.references_
 words = [["a", "dog", "runs"], ["a", "man", "rides", "a", "bike"]]
-scores = model.scores(model.prepare_visual(VectorsAndCells(vectors, cells)), model.prepare_text(words))
+scores = model.scores(model.prepare_visual((vectors, cells)), model.prepare_text(words))
 print(scores.shape == (len(vectors), 2) and bool(np.isfinite(scores).all()))
 neighbours = Neighbours(captioner.encoder, ["one", "two"], vectors[:2], [[each] for each in words])
 ranked = Reranker(neighbours, model, neighbours.config.cider).scores(vectors[:2], [found[0].captions] * 2)
