@@ -11,8 +11,8 @@ Peers are installed in a separate environment, so that deixis does not depend on
     peers=$(mktemp -d) && python3 -m venv $peers && $peers/bin/pip install faiss-cpu lancedb
     python benchmarks/search.py --peers $peers/bin/python
 
-An index of synthetic vectors is made in a temporary directory. Our time is that of `PhotoIndex.search`, from the query
-vector to paths of photos. Each peer holds the same vectors in its own process, answers one query at a time and measures
+An index of synthetic vectors is made in a temporary directory. Our time is that of a snapshot and its `search`, from the
+query vector to paths of photos. Each peer holds the same vectors in its own process, answers one query at a time and measures
 its own time. All take turns with the same queries, and must find the same ten photos. CPU time adds up the threads and
 is more reliable than wall time on a busy machine.
 
@@ -180,7 +180,8 @@ def compare_whole(photos: int, arguments: argparse.Namespace, folder: Path) -> N
 
     def ours(query: int) -> Timed:
         wall, processor = time.perf_counter(), time.process_time()
-        matches = index.search(query_vectors[query], TOP)
+        with index.snapshot() as snapshot:
+            matches = snapshot.search(query_vectors[query], TOP)
         wall, processor = time.perf_counter() - wall, time.process_time() - processor
         return Timed(wall, processor, [match.id - 1 for match in matches])
 
@@ -248,15 +249,17 @@ def compare_regions(arguments: argparse.Namespace, folder: Path) -> None:
     index = PhotoIndex(folder / "index")
     opened = 1e3 * (time.perf_counter() - begin)
     print(f"\n{photos:,} photos × {each} regions × {dimension}; made in {made:.0f} s, opened in {opened:.0f} ms")
-    index.search_regions(query_vectors[0], TOP)
+    with index.snapshot() as snapshot:
+        snapshot.search_regions(query_vectors[0], TOP)
     runs: dict[str, list[Timed]] = {"whole photos": [], "regions": []}
     for of_whole, of_regions in zip(photo_queries, query_vectors, strict=True):
-        for name, search, query in (
-            ("whole photos", index.search, of_whole),
-            ("regions", index.search_regions, of_regions),
+        for name, method, query in (
+            ("whole photos", "search", of_whole),
+            ("regions", "search_regions", of_regions),
         ):
             wall, processor = time.perf_counter(), time.process_time()
-            matches = search(query, TOP)
+            with index.snapshot() as snapshot:
+                matches = getattr(snapshot, method)(query, TOP)
             wall, processor = time.perf_counter() - wall, time.process_time() - processor
             runs[name].append(Timed(wall, processor, [match.id for match in matches]))
     anonymous, all_of_it = held_mb()
