@@ -11,10 +11,10 @@ Peers are installed in a separate environment, so that deixis does not depend on
     peers=$(mktemp -d) && python3 -m venv $peers && $peers/bin/pip install faiss-cpu lancedb
     python benchmarks/search.py --peers $peers/bin/python
 
-An index of synthetic vectors is made in a temporary directory. Our time is that of a snapshot and its `search`, from the
-query vector to paths of photos. Each peer holds the same vectors in its own process, answers one query at a time and measures
-its own time. All take turns with the same queries, and must find the same ten photos. CPU time adds up the threads and
-is more reliable than wall time on a busy machine.
+An index of synthetic vectors is made in a temporary directory. Our time is that of a snapshot and its `search`, from
+the query vector to paths of photos. Each peer holds the same vectors in its own process, answers one query at a time
+and measures its own time. All take turns with the same queries, and must find the same ten photos. CPU time adds up the
+threads and is more reliable than wall time on a busy machine.
 
 With --regions, that number of regions per photo is searched too and compared with exact search. Their vectors are those
 of --vectors, or random with the spectrum of embedded regions; --flat gives them a flat spectrum, the worst case for the
