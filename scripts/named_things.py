@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import numpy as np
@@ -38,6 +39,12 @@ class NamedThings:
 
         captions = (zip(*pair, strict=True) for pair in zip(self._words, self._stems, strict=True))
         return np.array([any(is_named(*caption) for caption in of_photo) for of_photo in captions], dtype=bool)
+
+    def near(self, first: str, second: str, gap: int = 2) -> BoolArray:
+        """Return which photos have a caption with two phrases at most `gap` words apart, by stems: (photos,)."""
+        begin, end = _stemmed(first).strip(), _stemmed(second).strip()
+        pattern = re.compile(rf" {re.escape(begin)} (?:\S+ ){{0,{gap}}}{re.escape(end)} ")
+        return np.array([any(map(pattern.search, of_photo)) for of_photo in self._stems], dtype=bool)
 
 
 def _words(text: str) -> list[str]:
