@@ -1,4 +1,4 @@
-"""Search by 150 short queries, kind by kind: nouns, attributes, counts, actions, negations, absent things and names.
+"""Search by 172 short queries, kind by kind: nouns, attributes, counts, actions, negations, absent things and names.
 
     python benchmarks/queries.py PHOTOS TEXTS [--other CHECKOUT] [--worst 5] [--json]
 
