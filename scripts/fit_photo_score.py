@@ -28,7 +28,7 @@ from deixis.cli.output import progress
 from deixis.data.merging import dataset_name
 from deixis.evaluation.calibration import calibration_error
 from deixis.evaluation.captions import caption_scores
-from deixis.evaluation.captions.agreement import PeopleCaptions
+from deixis.evaluation.captions.people_captions import PeopleCaptions
 from deixis.language.entity_types import EntityTypes
 from deixis.language.tagger import tag
 from deixis.models.calibrator import LogisticCalibrator

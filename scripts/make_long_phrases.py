@@ -20,7 +20,7 @@ from describer_calibration import PRIORS, calibration_error, encode_gold_regions
 from phrase_counts import count_long_phrases
 
 from deixis.data.dataset import Dataset
-from deixis.evaluation.captions.agreement import PeopleCaptions
+from deixis.evaluation.captions.people_captions import PeopleCaptions
 from deixis.language.sentence import Sentence
 from deixis.models.describer.description import LONG_PHRASES, Describer, DescriptionSettings
 from deixis.models.describer.phrase_bank import PhraseBank

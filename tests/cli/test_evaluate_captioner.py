@@ -1,4 +1,4 @@
-"""`deixis evaluate` of captioners: retrieval, regions, reranking, curves and pages."""
+"""`deixis evaluate` of captioners: retrieval, regions, reranking and curves."""
 
 from __future__ import annotations
 
@@ -95,36 +95,9 @@ def test_captions_are_reranked_by_training_photos_or_by_an_oracle(command: Comma
     assert len({some[0].text for some in beams}) > 1
 
 
-def test_a_page_shows_captions_before_and_after_reranking(tmp_path: Path, command: Command) -> None:
-    page = tmp_path / "page.html"
-    _, err = command(*CAPTIONS, "--rerank", "bleu", "--page", page)
-    assert str(page) in err
-    text = page.read_text(encoding="utf-8")
-    for words in ("by probability", "after reranking by BLEU", "nearest training photos", "by people"):
-        assert text.count(words) == 6, words
-
-
-def test_a_page_does_not_change_the_scores(tmp_path: Path, command: Command) -> None:
-    plain = command.json(*CAPTIONS)
-    assert command.json(*CAPTIONS, "--page", tmp_path / "page.html") == plain
-    assert "a beam of 5" in plain["protocol"]
-    assert "a beam of 5" in (tmp_path / "page.html").read_text(encoding="utf-8")
-    wide = command.json(*CAPTIONS, "--beam", 10, "--length-power", 0.5)
-    assert "a beam of 10" in wide["protocol"]
-    assert "words^0.5" in wide["protocol"]
-
-
-def test_a_page_without_neighbours_gives_a_note(tmp_path: Path, command: Command) -> None:
-    page, empty = tmp_path / "page.html", tmp_path / "empty"
-    empty.mkdir()
-    assert "neighbours" in command(*CAPTIONS, "--neighbours", empty, "--page", page)[1]
-    assert "nearest training photos" not in page.read_text(encoding="utf-8")
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((*CAPTIONS, "--page", "nowhere/page.html"), "--page nowhere/page.html"),
         (("evaluate", "captions", "--predictions", "x.json", *DATA, "--rerank", "cider"), "--rerank: "),
         ((*CAPTIONS, "--rerank", "bleu", "--neighbours", "images"), "deixis train consensus"),
         ((*RETRIEVAL, "--curve", "curve.doc"), "--curve curve.doc"),

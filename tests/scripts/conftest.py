@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.models.conftest import captioner_folder, small_encoder  # noqa: F401 - fixtures
+
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 Script = Callable[..., str]
 

@@ -11,7 +11,7 @@ import pytest
 from fitting import Examples, balanced, cross_fit, fit
 
 from deixis.arrays import logistic
-from deixis.evaluation.captions.agreement import PeopleCaptions
+from deixis.evaluation.captions.people_captions import PeopleCaptions
 from deixis.models.photo_score import ScoreWeights
 
 

@@ -246,12 +246,6 @@ def captions(
             metavar="DIR", help="With --rerank: output of deixis train consensus, if not stored with the model."
         ),
     ] = None,
-    page: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.html", help="With --model: write a page of 40 photos with captions, neighbours and scores."
-        ),
-    ] = None,
     train_split: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Split whose captions are not novel (default: train, if it exists)."),
@@ -285,7 +279,6 @@ def captions(
             length_power=length_power,
             rerank=rerank,
             neighbours=neighbours,
-            page=page,
             photo_score=photo_score,
         )
     _print(found, data, split, json)
@@ -355,8 +348,6 @@ def _open_data(
 
 
 def _print(found: Evaluation, data: Path | None, split: str | None, json: bool) -> None:
-    for text in found.notes:
-        note(text)
     if json:
         print_json((replace(found, data=str(data), split=split) if data else found).as_json())
         return

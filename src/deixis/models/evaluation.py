@@ -136,7 +136,6 @@ class Evaluation:
     scores: Mapping[str, Any]  # with their intervals, as JSON
     comparison: Mapping[str, Comparison] = field(default_factory=dict)  # differences from another system, by score
     rankings: Mapping[str, Ranking] = field(default_factory=dict)  # ranks of the correct results, for recall curves
-    notes: tuple[str, ...] = ()  # for the user
     data: str | None = None
     split: str | None = None
 
@@ -509,26 +508,22 @@ def evaluate_captions(
     length_power: float = 0.0,
     rerank: Reranking | None = None,
     neighbours: Name | None = None,
-    page: Name | None = None,
     photo_score: bool = False,
 ) -> Evaluation:
     """Captions: BLEU, CIDEr, ROUGE-L, METEOR, novelty and diversity; for a model also perplexity.
 
-    Captions of `train_split` are not novel. The other options say how a model writes captions; `page` is an HTML file
-    that shows them. By default captions are ranked as ``deixis caption`` ranks them, or by `length_power` if it is
-    given. `photo_score` also scores captions by their photos, without and with the references.
+    Captions of `train_split` are not novel. The other options say how a model writes captions. By default captions are
+    ranked as ``deixis caption`` ranks them, or by `length_power` if it is given. `photo_score` also scores captions by
+    their photos, without and with the references.
     """
     from deixis.evaluation.captions import CaptionScores, caption_scores, compare_captions
     from deixis.evaluation.captions.results_file import match_results, read_results
 
-    if not systems[0].is_model and (page or rerank is not None):
-        raise DeixisError(f"{'--page' if page else '--rerank'}: needs a model that writes captions; give --model DIR")
-    if page and not Path(page).absolute().parent.is_dir():
-        raise DeixisError(f"--page {fspath(page)}: the directory {Path(page).parent} does not exist")
+    if not systems[0].is_model and rerank is not None:
+        raise DeixisError("--rerank: needs a model that writes captions; give --model DIR")
     train_split = train_split or ("train" if "train" in on.dataset.manifest.splits else None)
     training = sentences_of(on.dataset.split(train_split)).texts if train_split else None
     references = {photo.id: [caption.text for caption in photo.sentences] for photo in on.photos}
-    notes: list[str] = []
     written: list[Mapping[str, str]] = []  # the captions of each system, by photo
 
     def score_model(system: System) -> CaptionerScores:
@@ -538,15 +533,10 @@ def evaluate_captions(
         ranking = rerank or ("none" if length_power else pipeline.default_rerank)
         ranker = _ranker(on, pipeline, ranking, neighbours)
         decoding = pipeline.beam_search(beam, 1, length_power=length_power, ranker=ranker)
-        has_page = page is not None and system is systems[0]
-        if has_page:  # the page shows the whole beam; the scores are those without a page
-            decoding = replace(decoding, top=decoding.beam)
         features = on.features(pipeline)
         on.on_progress(f"writing and scoring captions of {len(features.photos):,} photos", 0, None)
         found = score_captioner(pipeline, features, decoding, ranker=ranker, training=training)
         written.append({photo: result.text for photo, result in found.results.items()})
-        if has_page:
-            notes.extend(_write_page(Path(cast(Name, page)), on, pipeline, features, found, ranking, neighbours))
         return found
 
     def score_file(system: System) -> CaptionScores:
@@ -568,7 +558,7 @@ def evaluate_captions(
         }
         if len(by_photo) == 2:
             compared |= compare_all(by_photo[0], by_photo[1], n)
-    return Evaluation("captions", fspath(systems[0].path), scores, compared, notes=tuple(notes))
+    return Evaluation("captions", fspath(systems[0].path), scores, compared)
 
 
 PHOTO_SCORE = "photo_score: mean probability that a caption is right by its photo, ref_photo_score: and by references"
@@ -594,32 +584,6 @@ def _ranker(on: EvaluationData, pipeline: CaptionPipeline, rerank: Reranking, ne
         return pipeline.ranker(rerank, neighbours)
     similarity: Literal["bleu", "cider"] = "bleu" if rerank == "bleu-oracle" else "cider"
     return Oracle([[caption.text for caption in photo.sentences] for photo in on.photos], similarity)
-
-
-def _write_page(
-    path: Path,
-    on: EvaluationData,
-    pipeline: CaptionPipeline,
-    features: PhotoFeatures,
-    scores: CaptionerScores,
-    rerank: Reranking,
-    neighbours: Name | None,
-) -> list[str]:
-    """Write the page, and return notes about it; without reranking it shows neighbours if there are any."""
-    from deixis.models.m_rnn.caption_page import make_page
-
-    notes, reranker = [], None
-    try:
-        reranker = pipeline.reranker("bleu" if rerank == "bleu" else "cider", neighbours)
-    except DeixisError as error:
-        notes.append(f"the page shows no neighbours: {error}")
-    on.on_progress("drawing the page", 0, None)
-    title = f"{pipeline.name}: captions of {len(features.photos):,} photos of {on.dataset.path.name}"
-    reranked = rerank in ("bleu", "cider")
-    page = make_page(on.dataset, pipeline, features, scores, reranker=reranker, reranked=reranked, title=title)
-    page.write(path)
-    shown = "captions, neighbours and scores" if reranker else "captions and scores"
-    return [*notes, f"{path}: {len(page.cards)} photos with {shown}"]
 
 
 _EVALUATORS: Mapping[str, Callable[..., Evaluation]] = {

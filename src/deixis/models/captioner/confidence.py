@@ -1,6 +1,6 @@
 """The captions that are shown: grammatical ones, with the probability that they are right, and shorter ones if unsure.
 
-A caption is right if people's captions of the photo agree with it (`deixis.evaluation.captions.agreement`). The
+A caption is right if people's captions of the photo agree with it (`deixis.evaluation.captions.people_captions`). The
 probability is a logistic function of the log-probabilities of its words and, if the model has a ranking, of its match
 with the photo, fitted by `confidence_fitting`.
 """

@@ -10,7 +10,7 @@ import numpy as np
 from deixis.arrays import BoolArray, FloatArray
 from deixis.data.dataset import Dataset
 from deixis.evaluation.calibration import Score, bootstrap_scores, calibration_error_of
-from deixis.evaluation.captions.agreement import PeopleCaptions
+from deixis.evaluation.captions.people_captions import PeopleCaptions
 from deixis.evaluation.intervals import Statistic, ratio_of
 from deixis.models.calibrator import Inside, LogisticCalibrator, random_halves
 from deixis.models.captioner.confidence import (

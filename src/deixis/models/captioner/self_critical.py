@@ -19,8 +19,8 @@ from torch import Tensor
 
 from deixis.arrays import BoolArray, FloatArray, IntArray
 from deixis.errors import DatasetError
-from deixis.evaluation.captions.agreement import WordMatcher
 from deixis.evaluation.captions.ngrams import CIDER_SCALE, EncodedSentences, Numbering, References, sum_by_group
+from deixis.evaluation.captions.people_captions import WordMatcher
 from deixis.language.tagger import tag
 from deixis.language.vocabulary import Vocabulary
 from deixis.language.words import content_word_indices
@@ -213,8 +213,8 @@ class CiderReward:
 class WrongWordPenalty:
     """Counts the nouns of sampled sentences that no caption of the photo has, and half of such other content words.
 
-    Words match as in `deixis.evaluation.captions.agreement`: by stem or by WordNet sense. Whether a word is a noun or
-    another content word is decided once: by what it is most often in the captions.
+    Words match as in `deixis.evaluation.captions.people_captions`: by stem or by WordNet sense. Whether a word is a
+    noun or another content word is decided once: by what it is most often in the captions.
     """
 
     def __init__(self, references: Sequence[Sequence[Sequence[str]]], vocabulary: Vocabulary) -> None:

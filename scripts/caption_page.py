@@ -1,39 +1,83 @@
-"""A page that shows the captions of a captioner: one HTML file of photos with captions, neighbours and scores.
+"""Write a page that shows the captions of a captioner: one HTML file of photos with captions, neighbours and scores.
 
-The photos are evenly spaced over the split, not selected.
+python scripts/caption_page.py DATA --model DIR --out page.html [--split dev] [--images DIR] [--beam N]
+    [--length-power P] [--rerank none|match|bleu|cider] [--neighbours DIR]
+
+The photos are evenly spaced over the split, not selected. The defaults are those of deixis evaluate captions.
 """
 
 from __future__ import annotations
 
+import argparse
 import base64
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from deixis.cli.output import progress
+from deixis.data.dataset import Dataset
 from deixis.data.images import open_photo
+from deixis.data.records import Photo
 from deixis.errors import DeixisError, PhotoError
 from deixis.models.m_rnn.consensus import oracle_scores
 from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence
-from deixis.models.m_rnn.evaluation import CaptionerScores
-from deixis.models.m_rnn.pipeline import CaptionPipeline, CaptionResult
+from deixis.models.m_rnn.evaluation import CaptionerScores, score_captioner
+from deixis.models.m_rnn.pipeline import CaptionPipeline, CaptionResult, load_captioner
+from deixis.models.m_rnn.reranking import Reranker
 from deixis.models.photo_features import PhotoFeatures
 from deixis.storage.atomic import new_file
-
-if TYPE_CHECKING:
-    from deixis.data.dataset import Dataset
-    from deixis.data.records import Photo
-    from deixis.models.m_rnn.reranking import Reranker
 
 _PHOTOS = 40
 _NEIGHBOURS = 5
 _PHOTO_SIDE, _NEIGHBOUR_SIDE = 320, 110
 _JPEG_QUALITY = 80
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--model", required=True, metavar="DIR")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE.html")
+    parser.add_argument("--split", default="dev")
+    parser.add_argument("--images", type=Path, metavar="DIR")
+    parser.add_argument("--beam", type=int, metavar="N")
+    parser.add_argument("--length-power", type=float, default=0.0, metavar="P")
+    parser.add_argument("--rerank", choices=("none", "match", "bleu", "cider"))
+    parser.add_argument("--neighbours", type=Path, metavar="DIR", help="output of deixis train consensus")
+    options = parser.parse_args()
+    try:
+        write_page(options)
+    except DeixisError as error:
+        raise SystemExit(str(error)) from None
+
+
+def write_page(options: argparse.Namespace) -> None:
+    if not options.out.absolute().parent.is_dir():
+        raise DeixisError(f"--out {options.out}: the directory {options.out.parent} does not exist")
+    dataset, pipeline = Dataset(options.data, images=options.images), load_captioner(options.model)
+    rerank = options.rerank or ("none" if options.length_power else pipeline.default_rerank)
+    ranker, reranker = pipeline.ranker(rerank, options.neighbours), None
+    try:
+        reranker = pipeline.reranker("bleu" if rerank == "bleu" else "cider", options.neighbours)
+    except DeixisError as error:
+        print(f"the page shows no neighbours: {error}", file=sys.stderr)
+    decoding = pipeline.beam_search(options.beam, 1, length_power=options.length_power, ranker=ranker)
+    decoding = replace(decoding, top=decoding.beam)  # the page shows the whole beam; only the first caption is scored
+    with progress() as on_progress:
+        features = pipeline.features(dataset, dataset.split(options.split), on_progress=on_progress).require_all()
+        on_progress(f"writing and scoring captions of {len(features.photos):,} photos", 0, None)
+        scores = score_captioner(pipeline, features, decoding, ranker=ranker)
+    title = f"{pipeline.name}: captions of {len(features.photos):,} photos of {dataset.path.name}"
+    reranked = rerank in ("bleu", "cider")
+    page = make_page(dataset, pipeline, features, scores, reranker=reranker, reranked=reranked, title=title)
+    page.write(options.out)
+    print(f"{options.out}: {len(page.cards)} photos")
 
 
 @dataclass(frozen=True)
@@ -271,3 +315,7 @@ figcaption{font-size:.7rem;color:var(--dim);line-height:1.25;margin-top:.2rem}
 @media(max-width:760px){article{grid-template-columns:1fr}}
 @media print{article{break-inside:avoid}}
 """
+
+
+if __name__ == "__main__":
+    main()

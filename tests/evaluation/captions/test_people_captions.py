@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from deixis.evaluation.captions.agreement import PeopleCaptions, WordMatcher
+from deixis.evaluation.captions.people_captions import PeopleCaptions, WordMatcher
 
 PEOPLE = PeopleCaptions(
     [

@@ -9,17 +9,18 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
+from caption_page import Card, Page, PageSentence, make_page
 from PIL import Image
 
 from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError
 from deixis.evaluation.captions import caption_scores
-from deixis.models.m_rnn.caption_page import Card, Page, PageSentence, make_page
 from deixis.models.m_rnn.decoding import Decoding
 from deixis.models.m_rnn.evaluation import CaptionerScores, score_captioner
 from deixis.models.m_rnn.pipeline import load_captioner
 from deixis.models.m_rnn.reranking import Reranker
 from deixis.models.photo_features import PhotoFeatures, find_or_compute_features
+from tests.scripts.conftest import Script
 
 DECODING = Decoding(beam=4, top=4)
 pytestmark = pytest.mark.usefixtures("small_encoder")
@@ -116,6 +117,27 @@ def test_captions_are_escaped() -> None:
     assert "<script>" not in page
     assert "<img src=x>" not in page
     assert "&lt;img src=x&gt;" in page
+
+
+def test_the_script_writes_captions_before_and_after_reranking(
+    captioner_folder: Path, tmp_path: Path, script: Script
+) -> None:
+    where = (captioner_folder / "data", "--images", captioner_folder / "images", "--model", captioner_folder / "run")
+    page = tmp_path / "page.html"
+    assert str(page) in script("caption_page.py", *where, "--rerank", "bleu", "--out", page)
+    text = page.read_text(encoding="utf-8")
+    for words in ("by probability", "after reranking by BLEU", "nearest training photos", "by people"):
+        assert text.count(words) == 8, words
+    script("caption_page.py", *where, "--length-power", "0.5", "--beam", "4", "--out", page)
+    assert "a beam of 4, by log-probability / words^0.5" in page.read_text(encoding="utf-8")
+    with pytest.raises(SystemExit, match="nowhere"):
+        script("caption_page.py", *where, "--out", tmp_path / "nowhere" / "page.html")
+
+
+def test_without_neighbours_a_page_shows_none(captioner_folder: Path, tmp_path: Path, script: Script) -> None:
+    where = (captioner_folder / "data", "--images", captioner_folder / "images", "--model", captioner_folder / "run")
+    script("caption_page.py", *where, "--neighbours", captioner_folder / "images", "--out", tmp_path / "page.html")
+    assert "nearest training photos" not in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_a_page_needs_the_photos(captioner_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
