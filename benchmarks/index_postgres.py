@@ -23,6 +23,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -109,7 +110,7 @@ def searched(
 
     def timed(query: np.ndarray) -> tuple[float, set[int]]:
         begin = time.perf_counter()
-        found = {match.id for match in ask(query)}
+        found = set(ask(query))
         return time.perf_counter() - begin, found
 
     for query in query_vectors[:clients]:
@@ -124,14 +125,14 @@ def searched(
     )
 
 
-def ask_snapshot(index: PhotoIndex, kind: str) -> Callable[[np.ndarray], list]:
-    """Return a function that searches the present state of an index."""
+def ask_photos(index: PhotoIndex, query: np.ndarray) -> list[int]:
+    with index.snapshot() as snapshot:
+        return snapshot.nearest(query, TOP).tolist()
 
-    def ask(query: np.ndarray) -> list:
-        with index.snapshot() as snapshot:
-            return getattr(snapshot, kind)(query, TOP)
 
-    return ask
+def ask_regions(index: PhotoIndex, query: np.ndarray) -> list[int]:
+    with index.snapshot() as snapshot:
+        return snapshot.nearest_by_regions(query)[:TOP].tolist()
 
 
 def report(name: str, path: IndexPath, queries: int, clients: list[int], truth: tuple[list, list]) -> None:
@@ -139,8 +140,8 @@ def report(name: str, path: IndexPath, queries: int, clients: list[int], truth: 
     region_queries = next(vectors(queries, REGION_DIMENSION, seed=6))
     with PhotoIndex(path) as index:
         for what, ask, query_vectors, expected in (
-            ("whole", ask_snapshot(index, "search"), photo_queries, truth[0]),
-            ("regions", ask_snapshot(index, "search_regions"), region_queries, truth[1]),
+            ("whole", partial(ask_photos, index), photo_queries, truth[0]),
+            ("regions", partial(ask_regions, index), region_queries, truth[1]),
         ):
             for count in clients:
                 found = searched(ask, query_vectors, expected, count)

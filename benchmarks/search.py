@@ -181,9 +181,9 @@ def compare_whole(photos: int, arguments: argparse.Namespace, folder: Path) -> N
     def ours(query: int) -> Timed:
         wall, processor = time.perf_counter(), time.process_time()
         with index.snapshot() as snapshot:
-            matches = snapshot.search(query_vectors[query], TOP)
+            numbers = snapshot.nearest(query_vectors[query], TOP)
         wall, processor = time.perf_counter() - wall, time.process_time() - processor
-        return Timed(wall, processor, [match.id - 1 for match in matches])
+        return Timed(wall, processor, (numbers - 1).tolist())
 
     names = PEERS if arguments.peers else ()
     started = [Peer(arguments.peers, name, vectors, queries, folder) for name in names]
@@ -250,18 +250,18 @@ def compare_regions(arguments: argparse.Namespace, folder: Path) -> None:
     opened = 1e3 * (time.perf_counter() - begin)
     print(f"\n{photos:,} photos × {each} regions × {dimension}; made in {made:.0f} s, opened in {opened:.0f} ms")
     with index.snapshot() as snapshot:
-        snapshot.search_regions(query_vectors[0], TOP)
+        snapshot.nearest_by_regions(query_vectors[0])
     runs: dict[str, list[Timed]] = {"whole photos": [], "regions": []}
     for of_whole, of_regions in zip(photo_queries, query_vectors, strict=True):
-        for name, method, query in (
-            ("whole photos", "search", of_whole),
-            ("regions", "search_regions", of_regions),
-        ):
+        for name, query in (("whole photos", of_whole), ("regions", of_regions)):
             wall, processor = time.perf_counter(), time.process_time()
             with index.snapshot() as snapshot:
-                matches = getattr(snapshot, method)(query, TOP)
+                if name == "regions":
+                    numbers = snapshot.nearest_by_regions(query)[:TOP]
+                else:
+                    numbers = snapshot.nearest(query, TOP)
             wall, processor = time.perf_counter() - wall, time.process_time() - processor
-            runs[name].append(Timed(wall, processor, [match.id for match in matches]))
+            runs[name].append(Timed(wall, processor, numbers.tolist()))
     anonymous, all_of_it = held_mb()
     truths = exact_regions(index, query_vectors)
     shared = [len(set(run.found) & truth) / TOP for run, truth in zip(runs["regions"], truths, strict=True)]

@@ -20,7 +20,6 @@ REASONS = {
     "deixis.models.pipeline.Pipeline.from_pretrained": "public API",
     "deixis.models.pipeline.Pipeline.save_pretrained": "public API",
     "deixis.language.sentence.Phrase.is_node": "public API",
-    "deixis.search.index.snapshot.IndexSnapshot.search_regions": "Python API, docs/reference/index-format.md",
     "deixis.storage.artifacts.add_checksums": "needs the writer of config.json; called by scripts/add_checksums.py",
     "deixis.storage.artifacts.update_settings": "needs the writer of config.json; called by scripts/fit_presence.py",
     "deixis.storage.remote.RemotePath.is_absolute": "part of the interface of Path",

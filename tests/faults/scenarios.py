@@ -154,7 +154,9 @@ class Indexing:
             regions = opened.search_regions(np.ones(DIMENSION), 1000)
             thumbnails = {match.path.name: _digest(repr(opened.thumbnail(match.id))) for match in found}
             assert len(found) == len(opened) == len(thumbnails)
-            boxes = {match.path.name: [round(match.score, 3), *map(float, match.box or ())] for match in regions}
+            boxes = {
+                match.path.name: [round(match.score, 3), opened.regions_of(match.id)[0].tolist()] for match in regions
+            }
             scores = {match.path.name: round(match.score, 3) for match in found}
             return {name: [score, boxes[name], thumbnails[name]] for name, score in scores.items()}
 

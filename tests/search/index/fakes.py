@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 from PIL import Image
 
 from deixis.arrays import Floats
@@ -19,6 +20,8 @@ from deixis.errors import PhotoError
 from deixis.search.index.base import IndexPath, PhotoVectors
 from deixis.search.index.photo_files import make_thumbnail
 from deixis.search.index.photo_index import PhotoIndex
+from deixis.search.index.records import PhotoFilter
+from deixis.search.index.snapshot import Grouping, IndexSnapshot, Match
 from deixis.search.index.sqlite import open_for_reading
 from deixis.storage.sql import is_postgres
 
@@ -77,8 +80,38 @@ def photo(path: Path, seed: int, *, taken: str | None = None, camera: str | None
     return path
 
 
+def search(
+    snapshot: IndexSnapshot,
+    query: ArrayLike,
+    top: int = 10,
+    *,
+    photo_filter: PhotoFilter | None = None,
+    grouping: Grouping | None = None,
+) -> list[Match]:
+    """Rank the photos nearest to a query by their dot product with it."""
+    numbers = snapshot.nearest(query, top if grouping is None else snapshot.count(), photo_filter)
+    return snapshot.rank(numbers, snapshot.vectors_of(numbers) @ np.asarray(query), top, grouping)
+
+
+def search_regions(
+    snapshot: IndexSnapshot, query: ArrayLike, top: int = 10, *, photo_filter: PhotoFilter | None = None
+) -> list[Match]:
+    """Rank the photos nearest to a query by the dot product of their best region with it."""
+    numbers = snapshot.nearest_by_regions(query, photo_filter)[:top]
+    scores = [(snapshot.regions_of(number)[1] @ np.asarray(query)).max() for number in numbers.tolist()]
+    return snapshot.rank(numbers, np.array(scores), top)
+
+
 class ReadIndex(PhotoIndex):
     """An index that has the methods of a snapshot, each of which reads the present state."""
+
+    def search(self, *arguments: Any, **options: Any) -> list[Match]:
+        with self.snapshot() as snapshot:
+            return search(snapshot, *arguments, **options)
+
+    def search_regions(self, *arguments: Any, **options: Any) -> list[Match]:
+        with self.snapshot() as snapshot:
+            return search_regions(snapshot, *arguments, **options)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def ask(*arguments: Any, **options: Any) -> Any:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from deixis.search.index.copy import copy_index as copy_index
     from deixis.search.index.photo_files import make_thumbnail as make_thumbnail
     from deixis.search.index.photo_index import PhotoIndex as PhotoIndex
-    from deixis.search.index.photo_index import combine_vectors as combine_vectors
     from deixis.search.index.records import PhotoFilter as PhotoFilter
     from deixis.search.index.snapshot import Grouping as Grouping
     from deixis.search.index.snapshot import IndexSnapshot as IndexSnapshot
@@ -33,7 +32,7 @@ __all__, __getattr__, __dir__ = lazy_exports(
         "base": "IndexInfo IndexPath PhotoEncoder PhotoVectors",
         "copy": "CopyReport copy_index",
         "photo_files": "make_thumbnail",
-        "photo_index": "PhotoIndex combine_vectors",
+        "photo_index": "PhotoIndex",
         "records": "PhotoFilter",
         "snapshot": "Grouping IndexSnapshot Match",
         "update": "IndexReport update_index",

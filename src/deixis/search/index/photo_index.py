@@ -10,13 +10,13 @@ import os
 import shutil
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
@@ -36,9 +36,8 @@ from deixis.search.index.records import IndexedPhoto, PhotoFilter
 from deixis.search.index.snapshot import (
     IndexSnapshot,
     RankedPhoto,
-    RankedRegions,
     Ranking,
-    rescore_regions,
+    rank_by_regions,
     top_indices,
 )
 from deixis.search.index.sqlite import (
@@ -114,14 +113,6 @@ class PhotoIndex:
     def version(self) -> int | None:
         """Changes with every commit, within this process; None for a database on a server."""
         return self._reader.version()
-
-
-def combine_vectors(vectors: ArrayLike, weights: Sequence[float] | None = None) -> Floats:
-    """Combine several vectors into one query: a weighted sum of unit vectors, of unit length."""
-    rows = np.atleast_2d(np.asarray(vectors, dtype=np.float32))
-    unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-    combined = np.asarray([1.0] * len(rows) if weights is None else weights, dtype=np.float32) @ unit
-    return np.asarray(combined / max(float(np.linalg.norm(combined)), 1e-12), dtype=np.float32)
 
 
 def _open_reader(path: IndexPath) -> FolderReader | PostgresReader:
@@ -295,7 +286,7 @@ class FolderSnapshot(IndexSnapshot):
 
         return ranked
 
-    def region_ranking(self, query: Floats, photo_filter: PhotoFilter | None, shortlist: int) -> RankedRegions:
+    def region_ranking(self, query: Floats, photo_filter: PhotoFilter | None, shortlist: int) -> NDArray[np.int64]:
         matrix, selected = self._matrix, self._selected(photo_filter)
         scores = matrix.region_scores(query)
         if not selected.all():
@@ -305,9 +296,9 @@ class FolderSnapshot(IndexSnapshot):
         rows = matrix.region_rows[best]
         numbers, positions = matrix.ids[rows].tolist(), best - matrix.region_starts[rows]
         stored = self.regions_of_all(sorted(set(numbers)))
-        return rescore_regions(
+        return rank_by_regions(
             [
-                (number, stored[number][0][position], stored[number][1][position])
+                (number, stored[number][1][position])
                 for number, position in zip(numbers, positions, strict=True)
                 if number in stored  # otherwise removed since the snapshot
             ],

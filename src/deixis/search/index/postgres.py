@@ -27,7 +27,7 @@ from deixis.errors import DeixisError, UnavailableError
 from deixis.search.index import records
 from deixis.search.index.base import FORMAT, IndexInfo, IndexWriter, ModelInfo, PhotoVectors, StoredRegions, write_entry
 from deixis.search.index.records import IndexedPhoto, PhotoFilter, sql_list
-from deixis.search.index.snapshot import IndexSnapshot, RankedPhoto, RankedRegions, Ranking, rescore_regions
+from deixis.search.index.snapshot import IndexSnapshot, RankedPhoto, Ranking, rank_by_regions
 from deixis.storage.sql import explain_sql_error, hide_password
 
 if not all(map(find_spec, ("psycopg", "psycopg_pool", "pgvector"))):
@@ -417,12 +417,11 @@ class PostgresSnapshot(IndexSnapshot):
 
         return ranked
 
-    def region_ranking(self, query: Floats, photo_filter: PhotoFilter | None, shortlist: int) -> RankedRegions:
+    def region_ranking(self, query: Floats, photo_filter: PhotoFilter | None, shortlist: int) -> NDArray[np.int64]:
         # Only the order counts here, so the query is scaled into the range of half precision.
         vector = HalfVector(query / max(float(np.linalg.norm(query)), 1e-12))
-        rows = self._nearest("regions", "vector", vector, photo_filter, shortlist, ", x1, y1, x2, y2, vector")
-        regions = [(number, np.array(box, dtype=np.float32), found.to_numpy()) for _, number, *box, found in rows]
-        return rescore_regions(regions, query)
+        rows = self._nearest("regions", "vector", vector, photo_filter, shortlist, ", vector")
+        return rank_by_regions([(number, found.to_numpy()) for _, number, found in rows], query)
 
     def newest(self, count: int, begin: int = 0) -> list[IndexedPhoto]:
         rows = self._connection.execute("SELECT id FROM photos ORDER BY id DESC LIMIT ? OFFSET ?", (count, begin))

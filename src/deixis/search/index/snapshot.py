@@ -25,9 +25,6 @@ Box = tuple[float, float, float, float]
 SHORTLIST = 1000
 """Number of regions whose exact scores are computed."""
 
-_REGIONS_PER_PHOTO = 20
-"""Minimum length of a shortlist, per requested photo."""
-
 _SAMPLE_SHARE = 64
 _SPARE = 4
 """How many times more photos than results are read at a time, when photos are grouped."""
@@ -35,30 +32,14 @@ _SPARE = 4
 
 @dataclass(frozen=True)
 class RankedPhoto:
-    """The number of a photo with its score and, for region searches, the box of its best region."""
+    """The number of a photo with its score."""
 
     number: int
     score: float
-    box: Box | None = None
 
 
 Ranking = Callable[[int], list[RankedPhoto]]
 """Returns a number of best photos, best first; fewer if there are no more."""
-
-
-@dataclass(frozen=True)
-class RankedRegions:
-    """Photos ranked by the exact score of their best region, best first."""
-
-    numbers: NDArray[np.int64]
-    scores: Floats
-    boxes: Floats  # (n, 4), of the best regions
-
-    def first(self, count: int) -> list[RankedPhoto]:
-        return [
-            RankedPhoto(int(number), float(score), to_box(box))
-            for number, score, box in zip(self.numbers[:count], self.scores[:count], self.boxes[:count], strict=True)
-        ]
 
 
 def to_box(sides: Floats) -> Box:
@@ -66,30 +47,27 @@ def to_box(sides: Floats) -> Box:
     return left, top, right, bottom
 
 
-def rescore_regions(regions: list[tuple[int, Floats, NDArray[np.float16]]], query: Floats) -> RankedRegions:
-    """Rank photos by exact scores of regions, given as photo number, box and vector; the best of each photo counts."""
+def rank_by_regions(regions: Sequence[tuple[int, NDArray[np.float16]]], query: Floats) -> NDArray[np.int64]:
+    """Rank photos by the exact score of their best region; regions are given as photo number and vector."""
     if not regions:
-        none = np.zeros(0, dtype=np.float32)
-        return RankedRegions(np.zeros(0, dtype=np.int64), none, none.reshape(0, 4))
-    numbers = np.array([number for number, _, _ in regions], dtype=np.int64)
-    scores = np.stack([vector for _, _, vector in regions]).astype(np.float32) @ query
+        return np.zeros(0, dtype=np.int64)
+    numbers = np.array([number for number, _ in regions], dtype=np.int64)
+    scores = np.stack([vector for _, vector in regions]).astype(np.float32) @ query
     order = np.lexsort((numbers, -scores))
-    order = order[np.sort(np.unique(numbers[order], return_index=True)[1])]
-    return RankedRegions(numbers[order], scores[order], np.stack([regions[row][1] for row in order]))
+    return numbers[order[np.sort(np.unique(numbers[order], return_index=True)[1])]]
 
 
 @dataclass(frozen=True)
 class Match:
-    """A photo found by `IndexSnapshot.search`."""
+    """A photo in the result of `IndexSnapshot.rank`."""
 
     id: int  # the photo's number in the index
     path: Path  # bytes of a name that is not valid text are as `os.fsdecode` gives them
-    score: float  # the dot product of the query with the photo's vector, or with that of its best region
+    score: float
     rank: int  # 1 for the best; the photos of a group share the rank of their first one
     width: int
     height: int
     exif: ExifInfo = field(default_factory=ExifInfo)
-    box: Box | None = None  # the best region; None for searches of whole photos
     others: tuple[Match, ...] = ()  # the other photos of its group, best first
 
 
@@ -172,8 +150,8 @@ class IndexSnapshot(ABC):
         """Rank photos by the dot product of their vectors with a query; of equal ones, the older comes first."""
 
     @abstractmethod
-    def region_ranking(self, query: Floats, photo_filter: PhotoFilter | None, shortlist: int) -> RankedRegions:
-        """Rank photos by their best region, among about `shortlist` regions."""
+    def region_ranking(self, query: Floats, photo_filter: PhotoFilter | None, shortlist: int) -> NDArray[np.int64]:
+        """Return the numbers of photos by their best region, among about `shortlist` regions."""
 
     @abstractmethod
     def newest(self, count: int, begin: int = 0) -> list[IndexedPhoto]:
@@ -246,41 +224,11 @@ class IndexSnapshot(ABC):
         photos = [stored[number][1] if number in stored else None for number in numbers.tolist()]
         return RegionVectors.join(photos, self.info.region_dimension)
 
-    def search(
-        self,
-        query: ArrayLike,
-        top: int = 10,
-        *,
-        photo_filter: PhotoFilter | None = None,
-        grouping: Grouping | None = None,
-    ) -> list[Match]:
-        """Find the photos whose vectors have the highest dot product with a query.
-
-        The query is the vector of a sentence, of a photo (`vector_of`), or of several (`combine_vectors`). With a
-        grouping, `top` counts groups. The result is exact, unless a database was set up for approximate search.
-        """
-        vector = self._check_query(query, self.info.dimension)
-        return self._matches(self.ranking(vector, photo_filter), top, grouping)
-
-    def search_regions(
-        self,
-        query: ArrayLike,
-        top: int = 10,
-        *,
-        photo_filter: PhotoFilter | None = None,
-        grouping: Grouping | None = None,
-        shortlist: int = SHORTLIST,
-    ) -> list[Match]:
-        """Find the photos with the regions that have the highest dot product with a query, with their boxes.
-
-        Short codes of all regions select a shortlist, which is ranked by exact scores.
-        """
-        vector = self._check_query(query, self.info.region_dimension)
-        regions = self.region_ranking(vector, photo_filter, max(shortlist, _REGIONS_PER_PHOTO * top))
-        return self._matches(regions.first, top, grouping)
-
     def nearest(self, query: ArrayLike, count: int, photo_filter: PhotoFilter | None = None) -> NDArray[np.int64]:
-        """Return the numbers of the photos that `search` would find, best first."""
+        """Return the numbers of the photos whose vectors have the highest dot product with a query, best first.
+
+        The result is exact, unless a database was set up for approximate search.
+        """
         vector = self._check_query(query, self.info.dimension)
         ranked = self.ranking(vector, photo_filter)(count)
         return np.array([photo.number for photo in ranked], dtype=np.int64)
@@ -288,9 +236,12 @@ class IndexSnapshot(ABC):
     def nearest_by_regions(
         self, query: ArrayLike, photo_filter: PhotoFilter | None = None, shortlist: int = SHORTLIST
     ) -> NDArray[np.int64]:
-        """Return the numbers of the photos with regions on the shortlist, best first."""
+        """Return the numbers of the photos whose regions have the highest dot product with a query, best first.
+
+        Short codes of all regions select a shortlist, which is ranked by exact scores.
+        """
         vector = self._check_query(query, self.info.region_dimension)
-        return self.region_ranking(vector, photo_filter, shortlist).numbers
+        return self.region_ranking(vector, photo_filter, shortlist)
 
     def rank(
         self, numbers: NDArray[np.int64], scores: Floats, top: int, grouping: Grouping | None = None
@@ -344,6 +295,5 @@ def _match(group: list[tuple[RankedPhoto, IndexedPhoto]], rank: int) -> Match:
         photo.width,
         photo.height,
         photo.exif,
-        ranked.box,
         tuple(_match([other], rank) for other in others),
     )
