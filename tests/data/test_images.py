@@ -6,7 +6,7 @@ import io
 import subprocess
 import sys
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import pillow_heif
@@ -14,11 +14,12 @@ import pytest
 from PIL import Image
 
 from deixis.data import images
-from deixis.data.images import find_photos, inspect_photo, open_photo, photo_size
-from deixis.errors import PhotoError
+from deixis.data.images import LIMIT_VARIABLE, find_photos, inspect_photo, open_photo, photo_size
+from deixis.errors import DeixisError, PhotoError
 from deixis.search.index.photo_files import read_exif
 
 pillow_heif.register_heif_opener()
+ROOT = Path(__file__).parents[2]
 RED_LEFT = Image.fromarray(
     np.where(np.arange(40)[None, :, None] < 20, [[[255, 0, 0]]], [[[0, 0, 255]]]).repeat(24, 0).astype(np.uint8)
 )
@@ -140,6 +141,101 @@ def test_every_exif_orientation_is_applied_in_every_format_that_has_it(
     right, bottom = 3 * size[0] // 4, 3 * size[1] // 4
     for name, (x, y) in zip(corners, [(8, 8), (right, 8), (8, bottom), (right, bottom)], strict=True):
         assert photo.getpixel((x, y)) == pytest.approx(CORNERS[name], abs=60)
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+@pytest.mark.parametrize(
+    ("name", "size", "needed"),
+    [("a.png", (15_000, 10_001), 151), ("b.png", (20_000, 10_000), 200), ("c.webp", (10_000, 8_000), 160)],
+)
+def test_a_refusal_says_how_to_raise_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, size: tuple[int, int], needed: int
+) -> None:
+    Image.new("1" if name.endswith("png") else "L", size).save(tmp_path / name, method=0, quality=0)
+    with pytest.raises(PhotoError, match=f"too many; set {LIMIT_VARIABLE}={needed} and retry"):
+        open_photo(tmp_path / name, min_side=100)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", Image.MAX_IMAGE_PIXELS)
+    monkeypatch.setenv(LIMIT_VARIABLE, str(needed))
+    assert photo_size(tmp_path / name) == size
+    monkeypatch.setattr(Image.Image, "load", lambda _: pytest.fail("decoded"))
+    with pytest.raises(pytest.fail.Exception, match="decoded"):
+        open_photo(tmp_path / name, min_side=100)
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "many", "nan", "9" * 5000])
+def test_the_limit_is_a_number_of_megapixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    RED_LEFT.save(tmp_path / "a.jpg")
+    monkeypatch.setenv(LIMIT_VARIABLE, text)
+    with pytest.raises(DeixisError, match=LIMIT_VARIABLE):
+        open_photo(tmp_path / "a.jpg")
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "P", "I;16", "F"])
+def test_a_large_photo_is_converted_in_strips_and_reduced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    values = np.random.default_rng(0).integers(0, 256, (203, 301, 4), dtype=np.uint8)
+    deep = {"I;16": values[..., 0].astype(np.uint16) * 250, "F": values[..., 0].astype(np.float32) / 255}
+    image = Image.fromarray(deep.get(mode, values))
+    image = image.quantize(32) if mode == "P" else image
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    image.save(tmp_path / "a.tif", exif=exif)
+    whole = open_photo(tmp_path / "a.tif")
+    monkeypatch.setattr(images, "_STRIP_PIXELS", 301 * 10)
+    assert open_photo(tmp_path / "a.tif").tobytes() == whole.tobytes()
+    monkeypatch.setattr(images, "_LARGE_PIXELS", 1000)
+    reduced = open_photo(tmp_path / "a.tif", min_side=60)
+    assert reduced.size == (68, 101)
+    assert whole.size == (203, 301)
+    assert reduced.tobytes() == whole.reduce(3).tobytes()
+
+
+_PEAK = """
+import resource, sys
+from pathlib import Path
+from PIL import Image
+from deixis.vision.encoder import ImageEncoder, InputSize
+from deixis.vision.extraction import encode_and_keep
+from tests.vision.feature_store.small import colours
+from deixis.search.index.photo_files import make_thumbnail
+encoder = ImageEncoder("colours", colours, InputSize(224), channels=3, dimension=3, fingerprint="1")
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for path, found in encode_and_keep(encoder, sorted(Path(sys.argv[1]).iterdir()), make_thumbnail):
+    print(path.name, found if isinstance(found, Exception) else "read", file=sys.stderr)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+def peak_of(folder: Path) -> int:
+    """Megabytes that reading the photos of a folder takes."""
+    run = subprocess.run([sys.executable, "-c", _PEAK, str(folder)], cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert "read" in run.stderr
+    return int(run.stdout)
+
+
+def test_memory_is_bounded_for_large_photos(tmp_path: Path) -> None:
+    for number in range(2):
+        Image.new("L", (8_000, 6_500)).save(tmp_path / f"{number}.png", compress_level=1)
+    assert peak_of(tmp_path) < 300
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", ["png", "jpg", "progressive.jpg", "tif", "webp", "avif", "gif", "alpha.png"])
+def test_memory_is_bounded_for_the_largest_photos(tmp_path: Path, suffix: str) -> None:
+    size = (12_000, 6_000) if suffix == "webp" else (13_000, 9_000) if suffix == "avif" else (14_000, 10_500)
+    options: dict[str, dict[str, Any]] = {
+        "progressive.jpg": {"progressive": True},
+        "tif": {"compression": "tiff_lzw", "tiffinfo": {278: size[1]}},
+        "webp": {"method": 0, "save_all": True, "append_images": [Image.new("RGB", size, "blue")]},
+        "gif": {"save_all": True, "append_images": [Image.new("P", size, 1)]},
+        "avif": {"speed": 10},
+    }
+    image = Image.new({"gif": "P", "alpha.png": "RGBA"}.get(suffix, "RGB"), size)
+    for number in range(3):
+        image.save(tmp_path / f"{number}.{suffix}", **options.get(suffix, {}))
+    assert peak_of(tmp_path) < 1300
 
 
 @pytest.mark.parametrize(("min_side", "size"), [(None, (40, 24)), (10, (20, 12))])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -11,11 +13,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from deixis.data.images import open_photo
+from deixis.data.images import LIMIT_VARIABLE, open_photo, opened_photo
 from deixis.errors import PhotoError
 from deixis.vision import extraction
 from deixis.vision.encoder import ImageEncoder, InputSize, JoinedEncoder
-from deixis.vision.extraction import encode_full_size, encode_photos
+from deixis.vision.extraction import encode_and_keep, encode_full_size, encode_photos
 from deixis.vision.feature_map import FeatureMap
 from tests.vision.feature_store.small import colours
 
@@ -94,12 +96,13 @@ def decoded_sizes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """The sizes at which photos are decoded from now on."""
     sizes: list[tuple[int, int]] = []
 
-    def watched(path: Path, min_side: int | None = None) -> Image.Image:
-        photo = open_photo(path, min_side)
-        sizes.append(photo.size)
-        return photo
+    @contextmanager
+    def watched(path: Path, min_side: int | None = None) -> Iterator[Image.Image]:
+        with opened_photo(path, min_side) as photo:
+            sizes.append(photo.size)
+            yield photo
 
-    monkeypatch.setattr(extraction, "open_photo", watched)
+    monkeypatch.setattr(extraction, "opened_photo", watched)
     return sizes
 
 
@@ -161,3 +164,23 @@ def test_a_bad_file_yields_its_error_at_full_size(photos: list[Path]) -> None:
     found = dict(encode_full_size(ENCODER, photos))
     assert [photos.index(path) for path, encoded in found.items() if isinstance(encoded, PhotoError)] == [3]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("photos")]
+
+
+@pytest.mark.parametrize(("megapixels", "most"), [(1, 1), (3, 3)])
+def test_large_photos_wait_for_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, megapixels: int, most: int
+) -> None:
+    monkeypatch.setenv(LIMIT_VARIABLE, str(megapixels))
+    paths = [save(tmp_path / f"{number}.png", 500, 600, 0) for number in range(6)]  # 4 MB each
+    at_once: list[int] = []
+    running: set[int] = set()
+
+    def keep(_: Image.Image) -> None:
+        running.add(threading.get_ident())
+        time.sleep(0.05)
+        at_once.append(len(running))
+        running.discard(threading.get_ident())
+
+    found = list(encode_and_keep(ENCODER, paths, keep, readers=4))
+    assert not any(isinstance(each, PhotoError) for _, each in found)
+    assert max(at_once) == most

@@ -9,11 +9,12 @@ import io
 import os
 import re
 import stat
+import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import IO, Any, cast
 
 from PIL import Image, UnidentifiedImageError
 
-from deixis.errors import PhotoError
+from deixis.errors import DeixisError, PhotoError
 from deixis.storage.files import hash_file, open_file
 from deixis.storage.remote import RemotePath, is_remote
 
@@ -43,6 +44,29 @@ SUFFIXES = frozenset(
 FORMATS = ("JPEG", "PNG", "WEBP", "HEIF", "AVIF", "TIFF", "BMP", "GIF")
 MAX_BYTES = 256 * 2**20
 MAX_PIXELS = 150_000_000
+LIMIT_VARIABLE = "DEIXIS_MAX_MEGAPIXELS"
+"""The environment variable that replaces `MAX_PIXELS`, and the limits of memory with it."""
+
+_BUDGET_BYTES = 4
+"""Bytes for each pixel of the limit that all threads together may decode at once. A photo that needs more is alone."""
+
+_MOST_BYTES = 8
+"""Bytes for each pixel of the limit that one decoder may need."""
+
+_DECODER_BYTES = {"BMP": 4, "GIF": 4, "JPEG": 4, "MPO": 4, "PNG": 4, "AVIF": 12, "HEIF": 12, "TIFF": 8}
+"""Bytes that a decoder needs for a pixel, measured. Those of WebP hold the photo four times."""
+
+_OTHER_DECODER_BYTES = 16
+_COPIES_BYTES = 12
+"""Bytes for a pixel of a photo that is not reduced: the decoded one, the one that is used, and a copy of it."""
+
+_LARGE_PIXELS = 50_000_000
+"""Larger photos are reduced, where the caller needs a smaller one, before anything else is done with them."""
+
+_STRIP_PIXELS = 4_000_000
+_RAW_COPIES = 3
+"""How often a RAW file is in memory while its preview is looked for."""
+
 MAX_SCANS = 500
 MAX_SCANNED_PIXELS = 3_000_000_000
 """Pixels times scans of a JPEG. A scan without content takes a few bytes, and as long as any other: this many
@@ -126,14 +150,100 @@ def open_photo(
     which is much faster. With `inside`, a resolved folder, a file that lies elsewhere is refused. `content` is
     read if it is given, and `path` only names it.
     """
+    with opened_photo(path, min_side, max_pixels, inside, content) as photo:
+        return photo
+
+
+@contextmanager
+def opened_photo(
+    path: Path,
+    min_side: int | None = None,
+    max_pixels: int | None = None,
+    inside: Path | None = None,
+    content: IO[bytes] | None = None,
+) -> Iterator[Image.Image]:
+    """Decode a photo as `open_photo` does, and count its memory as used until the end of the block.
+
+    Waits while the photos of other threads fill the budget. Very large photos are reduced as JPEGs are, but to any
+    fraction of their size.
+    """
     with _open_checked(path, max_pixels, inside, content) as image:
         _check_scans(path, image)
+        pixels = image.width * image.height
         if min_side is not None and image.mode == "RGB":
             image.draft("RGB", (min_side, min_side))  # has an effect on JPEG only
-        upright = _apply_orientation(image)
-        if upright.mode in ("I", "F") or upright.mode.startswith("I;16"):
-            return _convert_deep_grey(upright)
-        return flatten(upright)
+        decoder_bytes = _decoder_bytes(image, pixels)
+        limit = pixel_limit()
+        if max_pixels is None and decoder_bytes > _MOST_BYTES * limit:
+            needed = max(pixels, -(-decoder_bytes // _MOST_BYTES))
+            raise PhotoError(path, _too_many(f"{image.width} × {image.height} pixels of {image.format}", needed))
+        remaining = image.width * image.height
+        factor = min(image.size) // (min_side or MAX_PIXELS) if remaining > _LARGE_PIXELS else 0
+        copies_bytes = 0 if factor > 1 else _COPIES_BYTES * remaining
+        with _decoding.reserve(max(decoder_bytes, copies_bytes), _BUDGET_BYTES * limit):
+            image.load()
+            yield _apply_orientation(_convert(image, max(factor, 1)), image)
+
+
+def pixel_limit() -> int:
+    """Return the maximum number of pixels of a photo."""
+    text = os.environ.get(LIMIT_VARIABLE)
+    if text is None:
+        return MAX_PIXELS
+    if not re.fullmatch("0*[1-9][0-9]{0,5}", text):
+        raise DeixisError(f"{LIMIT_VARIABLE}: {text[:40]!r} is not a number of megapixels, such as 200")
+    return int(text) * 10**6
+
+
+def _too_many(what: str, needed: int) -> str:
+    return f"{what} are too many; set {LIMIT_VARIABLE}={-(-needed // 10**6)} and retry to read it"
+
+
+def _decoder_bytes(image: Image.Image, pixels: int) -> int:
+    """Return what decoding takes; a progressive JPEG is kept at its full size of `pixels`, too."""
+    needed = image.width * image.height * _DECODER_BYTES.get(image.format or "BMP", _OTHER_DECODER_BYTES)
+    is_progressive = image.format in ("JPEG", "MPO") and "progressive" in image.info
+    return needed + (2 * len(image.getbands()) * pixels if is_progressive else 0)
+
+
+class _Budget:
+    """Bytes that threads use at the same time."""
+
+    def __init__(self) -> None:
+        self._used = 0
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def reserve(self, needed: int, limit: int) -> Iterator[None]:
+        """Wait until there is room, or nothing else is in use."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._used or self._used + needed <= limit)
+            self._used += needed
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._used -= needed
+                self._changed.notify_all()
+
+
+_decoding = _Budget()
+
+
+def _convert(image: Image.Image, factor: int) -> Image.Image:
+    """Return a decoded photo as RGB, `factor` times smaller. Strips of it are converted, which takes less memory."""
+    width, height = image.size
+    rows = max(_STRIP_PIXELS // width // factor, 1) * factor
+    convert: Callable[[Image.Image], Image.Image] = flatten
+    boxes = [(0, top, width, min(top + rows, height)) for top in range(0, height, rows)]
+    if image.mode in ("I", "F") or image.mode.startswith("I;16"):
+        convert = partial(_convert_deep_grey, white=_white(image.mode, max(_highest(image.crop(box)) for box in boxes)))
+    if len(boxes) == 1 and factor == 1:
+        return convert(image)
+    whole = Image.new("RGB", (-(-width // factor), -(-height // factor)))
+    for box in boxes:
+        whole.paste(convert(image.crop(box)).reduce(factor), (0, box[1] // factor))
+    return whole
 
 
 def flatten(image: Image.Image) -> Image.Image:
@@ -163,7 +273,8 @@ def open_image_file(path: Path, inside: Path | None = None, content: IO[bytes] |
         if suffix in VIDEO_SUFFIXES:
             image = open_video_frame(path, file)
         elif suffix in RAW_SUFFIXES:
-            image = open_preview(path, file.read())
+            with _decoding.reserve(_RAW_COPIES * path.stat().st_size, _BUDGET_BYTES * pixel_limit()):
+                image = open_preview(path, file.read())
         else:
             image = Image.open(file, formats=formats)
         with image:
@@ -204,27 +315,35 @@ def _check_scans(path: Path, image: Image.Image) -> None:
     file = cast(Any, image).fp
     position = file.tell()
     file.seek(0)
-    scans = file.read(MAX_BYTES).count(_START_OF_SCAN)
+    scans, last = 0, b""
+    while block := file.read(2**20):
+        scans += (last + block).count(_START_OF_SCAN)
+        last = block[-1:]
     file.seek(position)
     if scans > MAX_SCANS or scans * image.width * image.height > MAX_SCANNED_PIXELS:
         raise PhotoError(path, f"{scans} scans of {image.width} × {image.height} pixels are too many")
 
 
-def _apply_orientation(image: Image.Image) -> Image.Image:
-    """Rotate as EXIF says. `ImageOps.exif_transpose` also rewrites the EXIF data and fails if it is damaged."""
-    image.load()
+def _apply_orientation(photo: Image.Image, image: Image.Image) -> Image.Image:
+    """Rotate as the EXIF data of `image` says. `ImageOps.exif_transpose` also rewrites them, and fails on damage."""
     rotation = _ROTATIONS.get(image.getexif().get(_EXIF_ORIENTATION, 1))
-    return image if rotation is None else image.transpose(rotation)
+    return photo if rotation is None else photo.transpose(rotation)
 
 
-def _convert_deep_grey(image: Image.Image) -> Image.Image:
+def _highest(image: Image.Image) -> float:
+    import numpy as np
+
+    values = np.asarray(image, dtype=np.float64)
+    return float(values[np.isfinite(values)].max(initial=0))
+
+
+def _convert_deep_grey(image: Image.Image, white: float) -> Image.Image:
     """Scale grey values that Pillow would clip to white. NaN becomes black."""
     import numpy as np
 
     values = np.asarray(image, dtype=np.float64)
-    highest = float(values[np.isfinite(values)].max(initial=0))
     values = np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf)
-    grey = np.clip(values / _white(image.mode, highest) * 255, 0, 255)
+    grey = np.clip(values / white * 255, 0, 255)
     grey[values == image.info.get("transparency")] = 255
     return Image.fromarray(grey.astype(np.uint8)).convert("RGB")
 
@@ -329,10 +448,15 @@ def _open_checked(
     path: Path, max_pixels: int | None = None, inside: Path | None = None, content: IO[bytes] | None = None
 ) -> Iterator[Image.Image]:
     """Open a photo within the limits. Errors, also of the block, become a `PhotoError`."""
+    limit = pixel_limit() if max_pixels is None else max_pixels
+    if Image.MAX_IMAGE_PIXELS is not None and limit > MAX_PIXELS:
+        Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS, limit)
     try:
         with open_image_file(path, inside, content) as image:
-            if image.width * image.height > (MAX_PIXELS if max_pixels is None else max_pixels):
-                raise PhotoError(path, f"{image.width} × {image.height} pixels are too many")
+            if image.width * image.height > limit:
+                what = f"{image.width} × {image.height} pixels"
+                reason = f"{what} are too many" if max_pixels else _too_many(what, image.width * image.height)
+                raise PhotoError(path, reason)
             yield image
     except PhotoError:
         raise
@@ -342,8 +466,10 @@ def _open_checked(
         raise PhotoError(path, "no such file") from None
     except IsADirectoryError:
         raise PhotoError(path, "a folder, not a photo") from None
-    except Image.DecompressionBombError:
-        raise PhotoError(path, "its pixels are too many") from None
+    except Image.DecompressionBombError as error:
+        found = re.search(r"\((\d+) pixels\)", str(error))
+        pixels = int(found[1]) if found and max_pixels is None else 0
+        raise PhotoError(path, _too_many("its pixels", pixels) if pixels else "its pixels are too many") from None
     except (
         OSError,
         ValueError,

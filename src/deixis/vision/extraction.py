@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
 from PIL import Image
 
-from deixis.data.images import open_photo, photo_size
+from deixis.data.images import opened_photo, photo_size
 from deixis.errors import PhotoError
 from deixis.runtime.devices import cpu_threads
 from deixis.vision.encoder import ImageEncoder, PreparedPhoto
@@ -69,24 +69,27 @@ def encode_and_keep(
     """
 
     def read(path: Path) -> tuple[PreparedPhoto, Kept]:
-        photo, size = _open_reduced(encoder, path)
-        return encoder.prepare(photo, size), keep(photo)
+        with _opened_reduced(encoder, path) as (photo, size):
+            return encoder.prepare(photo, size), keep(photo)
 
     yield from encode_stream(encoder, paths, read, batch, readers)
 
 
 def read_reduced(encoder: ImageEncoder, path: Path) -> PreparedPhoto:
-    return encoder.prepare(*_open_reduced(encoder, path))
+    with _opened_reduced(encoder, path) as (photo, size):
+        return encoder.prepare(photo, size)
 
 
-def _open_reduced(encoder: ImageEncoder, path: Path) -> tuple[Image.Image, tuple[int, int]]:
+@contextmanager
+def _opened_reduced(encoder: ImageEncoder, path: Path) -> Iterator[tuple[Image.Image, tuple[int, int]]]:
     size = photo_size(path)
-    return open_photo(path, min_side=_MIN_OVERSAMPLING * max(encoder.input_size_for(size))), size
+    with opened_photo(path, min_side=_MIN_OVERSAMPLING * max(encoder.input_size_for(size))) as photo:
+        yield photo, size
 
 
 def read_full_size(encoder: ImageEncoder, path: Path) -> tuple[PreparedPhoto, Image.Image]:
-    photo = open_photo(path)
-    return encoder.prepare(photo), photo
+    with opened_photo(path) as photo:
+        return encoder.prepare(photo), photo
 
 
 def encode_stream(
