@@ -7,14 +7,22 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
+from deixis.annotate.project import find_damage as find_project_damage
 from deixis.annotate.project import make_project, open_project
 from deixis.annotate.store import PROTECTED_TABLES
+from deixis.errors import DeixisError
+from deixis.search.index import update, update_index
+from deixis.search.index.photo_index import find_damage as find_index_damage
 from deixis.storage.checksums import is_protected, register_checks
-from tests.faults.conftest import SEED, FaultRunner, Scenario
+from tests.annotate.fakes import people
+from tests.faults.conftest import SEED, FaultRunner, Scenario, assert_one_line, trials
+from tests.faults.scenarios import SCENARIOS, answer_all, new_project
+from tests.search.index.fakes import ColourEncoder, photos
 
 
 def damage(content: bytes, how: str, rng: random.Random) -> bytes:
@@ -69,3 +77,75 @@ def test_the_server_of_a_damaged_project_ends_with_one_line(scenario: str, run: 
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 2
     assert "events does not match its checksum" in done.stderr.splitlines()[-1]
+
+
+def killed_index(folder: Path) -> None:
+    """Copy the files of an index while a process has the last commit in its write-ahead log, as after a kill."""
+    photos(folder / "in" / "photos", 12)
+    index = folder / "open" / "index"
+
+    def copy(path: Path) -> None:
+        shutil.copytree(index, folder / "out" / "index", dirs_exist_ok=True)
+
+    update_index(index, [folder / "in" / "photos"], ColourEncoder(), on_committed=copy)
+    for path in (folder / "out" / "index").glob("*-shm"):
+        path.unlink()
+
+
+def killed_project(folder: Path) -> None:
+    project = new_project(folder / "open" / "project")
+    answer_all(project, people(project, "Ann", "Bob", "Cy", "Di"), lambda event: None)
+    shutil.copytree(folder / "open" / "project", folder / "out" / "project")
+    project.close()
+    (folder / "out" / "project" / "annotations.sqlite-shm").unlink(missing_ok=True)
+
+
+LOGS: dict[str, tuple[Callable[[Path], None], str, Callable[[Path], Iterable[str]]]] = {
+    "indexing": (killed_index, "index/index.sqlite", find_index_damage),
+    "annotating": (killed_project, "project/annotations.sqlite", find_project_damage),
+}
+
+
+@trials(few=8, many=1000)
+@pytest.mark.parametrize("scenario", LOGS)
+def test_a_lost_tail_of_the_write_ahead_log_is_reported(
+    scenario: str, trials: int, rng: random.Random, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(update, "BATCH", 3)
+    make, database, find_damage = LOGS[scenario]
+    make(tmp_path)
+    out, copy = tmp_path / "out", tmp_path / "copy"
+    log = (out / f"{database}-wal").read_bytes()
+    page = int.from_bytes(log[8:12], "big")
+    shutil.copytree(out, copy / "out")
+    expected = SCENARIOS[scenario].inspect(copy)
+    assert list(find_damage((copy / "out" / database).parent)) == []
+    frames = range(32, len(log), page + 24)
+    salt = log[16:24]
+    live = [at for at in frames if log[at + 8 : at + 16] == salt]  # others are left from before a checkpoint
+    last = max(at for at in live if any(log[at + 4 : at + 8]))  # the last frame of a commit
+    assert len(live) > 10
+    for at in sorted(rng.sample([0, *frames], min(trials, len(frames) + 1))):
+        end = at + page + 24 if at else 32
+        place = rng.randrange(at, end)
+        shutil.rmtree(copy)
+        shutil.copytree(out, copy / "out")
+        flipped = log[:place] + bytes([log[place] ^ (1 << rng.randrange(8))]) + log[place + 1 :]
+        (copy / "out" / f"{database}-wal").write_bytes(flipped)
+        try:
+            assert SCENARIOS[scenario].inspect(copy) == expected, f"seed {SEED}: a flip at {place} loses commits"
+            assert at > last or at not in live, f"seed {SEED}: a flip at {place} was not noticed"
+        except DeixisError as error:
+            assert_one_line(str(error))
+            assert str(copy / "out" / database) in str(error)
+            assert list(find_damage((copy / "out" / database).parent)) == [str(error)]
+
+
+def test_indexing_again_repairs_a_lost_tail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(update, "BATCH", 3)
+    killed_index(tmp_path)
+    index = tmp_path / "out" / "index"
+    (index / "index.sqlite-wal").unlink()
+    assert "0 instead of 12 photos" in next(iter(find_index_damage(index)))
+    assert update_index(index, [tmp_path / "in" / "photos"], ColourEncoder()).added == 12
+    assert list(find_index_damage(index)) == []

@@ -238,6 +238,7 @@ def open_project(folder: Path, *, checked: bool = False) -> Project:
         if (folder / name).exists():
             make_private(folder / name)  # older versions let everybody read password hashes
     database = Database(about.get("database") or _sqlite_url(folder))
+    database.check_commits()
     database.check_version()
     if checked:
         database.check_rows()

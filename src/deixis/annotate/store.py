@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -45,6 +45,7 @@ from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError,
 
 from deixis.errors import DeixisError, UnavailableError
 from deixis.storage.checksums import find_damaged_rows, is_protected, protect_tables, register_checks
+from deixis.storage.commit_record import RECORD_ENDING, count_commit, find_lost_commits, start_counting, write_record
 from deixis.storage.sql import (
     BEGIN_WRITE,
     SQLITE_PRAGMAS,
@@ -290,6 +291,7 @@ PROTECTED_TABLES = tuple(
 
 
 _LOCK_TIMEOUT_S = 30
+_RESTORE = "restore a backup made by deixis annotate backup"
 _OLDER_VERSIONS = frozenset(str(number) for number in range(1, SCHEMA_VERSION))
 
 T = TypeVar("T")
@@ -312,8 +314,15 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Run the block in one transaction, rolled back if it raises."""
-        with self._write_lock, self.translated_errors(), self.engine.begin() as connection:
+        with self._write_lock, self._transaction() as connection:
             yield connection
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        with self.translated_errors(), self.engine.begin() as connection:
+            yield connection
+            expected = self.count_commit(connection)
+        self.record_commit(expected)
 
     def run(self, work: Callable[[Connection], T], after_commit: Callable[[T], None] | None = None) -> T:
         """Do `work` in a transaction and return its result after the commit.
@@ -322,7 +331,7 @@ class Database:
         on SQLite before any other work.
         """
         with self._write_lock:
-            with self.translated_errors(), self.engine.begin() as connection:
+            with self._transaction() as connection:
                 result = work(connection)
             if after_commit:
                 after_commit(result)
@@ -359,6 +368,29 @@ class Database:
         raw = connection.connection.driver_connection
         if self.is_sqlite and raw is not None:
             protect_tables(raw, PROTECTED_TABLES)
+
+    def count_commit(self, connection: Connection) -> dict[str, Any] | None:
+        """Count a transaction that has changed something, before its commit."""
+        raw = connection.connection.driver_connection
+        if not self.is_sqlite or raw is None or raw.total_changes == connection.info["changes"]:
+            return None
+        return count_commit(raw)
+
+    def record_commit(self, expected: dict[str, Any] | None) -> None:
+        """Write what is expected after a commit."""
+        if self.url.database not in (None, "", ":memory:"):
+            write_record(Path(self.url.database or ""), expected)
+
+    def check_commits(self) -> None:
+        """Refuse a database that has lost its last commits."""
+        file = Path(self.url.database or "")
+        if not self.is_sqlite or not file.is_file():
+            return
+        with self.translated_errors(), self.engine.connect() as connection:
+            raw = connection.connection.driver_connection
+            if raw is not None and is_protected(raw) and (lost := find_lost_commits(file, raw)):
+                record = file.name + RECORD_ENDING
+                raise DeixisError(f"{lost}; {_RESTORE}, or remove {record} to go on without them")
 
     def check_rows(self) -> None:
         """Read all rows that figures and exports are made of, and refuse a database in which they are damaged."""
@@ -403,10 +435,15 @@ class Database:
     def _protect_older(self) -> None:
         with self.reading() as connection:
             raw = connection.connection.driver_connection
-            if raw is None or is_protected(raw):
-                return
-        with self.writing() as connection:
-            self._protect(connection)
+            protected = raw is None or is_protected(raw)
+        if not protected:
+            with self.writing() as connection:
+                self._protect(connection)
+        with self._write_lock, self.translated_errors(), self.engine.connect() as connection:
+            raw = connection.connection.driver_connection
+            if raw is not None:
+                with suppress(sqlite3.OperationalError):  # a file that may only be read
+                    start_counting(raw)
 
     def forget_log(self) -> None:
         """Empty the write-ahead log of SQLite, which still has what was deleted, unless others are reading it."""
@@ -437,6 +474,8 @@ class Database:
             yield
         except DBAPIError as error:
             raise translate_error(error, f"{self.name}: ") from error
+        except sqlite3.Error as error:
+            raise UnavailableError(f"{self.name}: {_explain(error)}") from error
         except SQLAlchemyError as error:
             raise UnavailableError(f"{self.name}: {first_line(error)}") from error
 
@@ -452,7 +491,9 @@ class Transaction:
     def end(self, *, commit: bool) -> None:
         with self.opened, self.database.translated_errors():
             if commit:
+                expected = self.database.count_commit(self.connection)
                 self.connection.commit()
+                self.database.record_commit(expected)
 
 
 def read_property(connection: Connection, key: str) -> str | None:
@@ -501,6 +542,7 @@ def _make_engine(url: URL, is_sqlite: bool) -> Engine:
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
         reads = connection.get_execution_options().get("reads")
+        connection.info["changes"] = getattr(connection.connection.driver_connection, "total_changes", 0)
         connection.exec_driver_sql("BEGIN" if reads else BEGIN_WRITE)
 
     return engine
@@ -535,7 +577,7 @@ def translate_error(error: DBAPIError, prefix: str = "") -> DeixisError:
 
 
 def _damaged(problem: str) -> str:
-    return f"damaged ({problem}); restore a backup made by deixis annotate backup"
+    return f"damaged ({problem}); {_RESTORE}"
 
 
 def _explain(error: BaseException) -> str:

@@ -22,6 +22,7 @@ from deixis.arrays import Floats
 from deixis.errors import DeixisError
 from deixis.search.index import records
 from deixis.search.index.base import (
+    DamagedIndexError,
     IndexInfo,
     IndexPath,
     IndexWriter,
@@ -49,7 +50,15 @@ from deixis.search.index.sqlite import (
     read_entries,
     read_info,
 )
+from deixis.search.places import place_option
 from deixis.storage.atomic import exclusive_lock, explain_os_errors, remove_partial_files
+from deixis.storage.commit_record import (
+    RECORD_ENDING,
+    accept_commits,
+    count_commit,
+    find_lost_commits,
+    write_record,
+)
 from deixis.storage.sql import BEGIN_WRITE, hide_password, is_postgres, read_transaction
 
 if TYPE_CHECKING:
@@ -166,7 +175,7 @@ def remove_index(path: IndexPath) -> None:
         with exclusive_lock(folder / DATABASE):
             remove_partial_files(folder / DATABASE)
             shutil.rmtree(folder / CACHE_FOLDER, ignore_errors=True)
-            for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", INDEX_MARKER):
+            for name in (f"{DATABASE}{RECORD_ENDING}", DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", INDEX_MARKER):
                 (folder / name).unlink(missing_ok=True)
         if not any(folder.iterdir()):
             folder.rmdir()
@@ -177,6 +186,8 @@ def find_damage(folder: Path) -> Iterator[str]:
     path = folder / DATABASE
     try:
         with closing(open_for_reading(folder)) as connection, explain_errors(path):
+            if lost := _lost_commits(folder, connection):
+                yield lost
             for (line,) in connection.execute("PRAGMA integrity_check"):
                 if line != "ok":
                     yield f"{path}: damaged ({' '.join(line.split())})"
@@ -197,6 +208,11 @@ def find_damage(folder: Path) -> Iterator[str]:
         yield str(error)
 
 
+def _lost_commits(folder: Path, connection: SqliteConnection) -> str | None:
+    lost = find_lost_commits(folder / DATABASE, connection)
+    return lost and f"{lost}; index the photos again with: deixis index FOLDER{place_option(folder, '--into')}"
+
+
 def write_about(path: IndexPath, model: ModelInfo, key: str, value: str) -> None:
     """Store an entry that describes an index of a model."""
     with open_writer(path, model) as writer:
@@ -211,6 +227,11 @@ class FolderReader:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._connection = open_for_reading(folder)
+        with explain_errors(folder / DATABASE):
+            lost = _lost_commits(folder, self._connection)
+        if lost:
+            self._connection.close()
+            raise DamagedIndexError(lost)
         self._lock = threading.Lock()
         self._version = -1
         self._matrix: VectorMatrix | None = None
@@ -368,6 +389,11 @@ class FolderWriter(IndexWriter[SqliteConnection]):
         self.folder = folder
         self._not_cached = 0
 
+    def commit(self) -> None:
+        expected = count_commit(self.connection)
+        super().commit()
+        write_record(self.folder / DATABASE, expected)
+
     def photos_committed(self, count: int) -> None:
         self._not_cached += count
         if self._not_cached >= _CACHE_EVERY:
@@ -375,6 +401,7 @@ class FolderWriter(IndexWriter[SqliteConnection]):
 
     def finish(self) -> None:
         self._not_cached = 0
+        accept_commits(self.folder / DATABASE, self.connection)
         update_cache(self.folder, self.connection)
 
 

@@ -31,6 +31,7 @@ from deixis.storage.checksums import (
     protect_tables,
     register_checks,
 )
+from deixis.storage.commit_record import RECORD_ENDING, count_commit, start_counting
 from deixis.storage.sql import BEGIN_WRITE, SQLITE_PRAGMAS, explain_sql_error, is_immutable, sqlite_uri
 
 DATABASE = "index.sqlite"
@@ -262,6 +263,7 @@ def connect_writer(folder: Path) -> SqliteConnection:
             register_checks(connection)
             for pragma in SQLITE_PRAGMAS:
                 connection.execute(f"PRAGMA {pragma}")
+            start_counting(connection)
         except BaseException:
             connection.close()
             raise
@@ -279,6 +281,7 @@ def create_database(folder: Path, model: ModelInfo) -> None:
         connection.execute("PRAGMA page_size = 16384")  # the regions of a photo take 20 kB
         connection.executescript(_SCHEMA)
         protect_tables(connection, _CHECKED_TABLES)
+        start_counting(connection)
         _write_info(connection, model)
         connection.commit()
 
@@ -286,7 +289,7 @@ def create_database(folder: Path, model: ModelInfo) -> None:
 def _remove_database(folder: Path) -> None:
     if not (folder / INDEX_MARKER).exists():
         raise DeixisError(f"{folder / DATABASE}: not replaced, because deixis did not create it; use another folder")
-    for ending in ("", "-wal", "-shm"):
+    for ending in (RECORD_ENDING, "", "-wal", "-shm"):
         with suppress(FileNotFoundError):
             (folder / (DATABASE + ending)).unlink()
 
@@ -297,6 +300,7 @@ def _clear_database(connection: sqlite3.Connection, model: ModelInfo) -> None:
     for table in _CONTENT_TABLES:
         connection.execute(f"DELETE FROM {table}")  # noqa: S608
     _write_info(connection, model)
+    count_commit(connection)
     connection.execute("COMMIT")
 
 
