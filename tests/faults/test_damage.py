@@ -7,11 +7,13 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
+from deixis.annotate import store
 from deixis.annotate.project import find_damage as find_project_damage
 from deixis.annotate.project import make_project, open_project
 from deixis.annotate.store import PROTECTED_TABLES
@@ -95,6 +97,7 @@ def killed_index(folder: Path) -> None:
 def killed_project(folder: Path) -> None:
     project = new_project(folder / "open" / "project")
     answer_all(project, people(project, "Ann", "Bob", "Cy", "Di"), lambda event: None)
+    time.sleep(2 * store.RECORD_AFTER_S)
     shutil.copytree(folder / "open" / "project", folder / "out" / "project")
     project.close()
     (folder / "out" / "project" / "annotations.sqlite-shm").unlink(missing_ok=True)

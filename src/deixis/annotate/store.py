@@ -291,6 +291,9 @@ PROTECTED_TABLES = tuple(
 
 
 _LOCK_TIMEOUT_S = 30
+RECORD_AFTER_S = 0.3
+"""What a killed process has committed in this time is not expected by anybody."""
+
 _RESTORE = "restore a backup made by deixis annotate backup"
 _OLDER_VERSIONS = frozenset(str(number) for number in range(1, SCHEMA_VERSION))
 
@@ -310,6 +313,9 @@ class Database:
         except (ArgumentError, NoSuchModuleError, ImportError) as error:
             raise DeixisError(f"{_display_url(url)}: not a usable database address ({first_line(error)})") from None
         self._write_lock = threading.Lock() if self.is_sqlite else nullcontext()
+        self._record_lock = threading.Lock()
+        self._expected: dict[str, Any] | None = None
+        self._timer: threading.Timer | None = None
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -377,9 +383,20 @@ class Database:
         return count_commit(raw)
 
     def record_commit(self, expected: dict[str, Any] | None) -> None:
-        """Write what is expected after a commit."""
-        if self.url.database not in (None, "", ":memory:"):
-            write_record(Path(self.url.database or ""), expected)
+        """Write what is expected after a commit, soon: to replace a file costs more than the commit of a judgement."""
+        if expected is None or self.url.database in (None, "", ":memory:"):
+            return
+        with self._record_lock:
+            self._expected = expected
+            if self._timer is None:
+                self._timer = threading.Timer(RECORD_AFTER_S, self._write_record)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def _write_record(self) -> None:
+        with self._record_lock:
+            write_record(Path(self.url.database or ""), self._expected)
+            self._expected = self._timer = None
 
     def check_commits(self) -> None:
         """Refuse a database that has lost its last commits."""
@@ -459,6 +476,9 @@ class Database:
         return (self.url.database or "memory") if self.is_sqlite else _display_url(self.url)
 
     def close(self) -> None:
+        if (timer := self._timer) is not None:
+            timer.cancel()
+            self._write_record()
         self.engine.dispose()
 
     def _read_version(self, connection: Connection) -> str | None:
