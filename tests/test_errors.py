@@ -22,6 +22,12 @@ def test_an_error_message_is_one_line_even_with_line_breaks_in_it(error: DeixisE
         "sftp://:s3cr3t@host/photos/dog.jpg",
         "invalid address 'ann:s3cr3t@127.0.0.1:1'",
         "--index 'postgresql://ann:s3cr3t@db/photos'",
+        "host=db user=ann password=s3cr3t",
+        "/home/ann/host=db PASSWORD = s3&c:r3t dbname=photos",
+        "--into 'host=db password=s3cr3t'",
+        r"password='s3 c\'r 3t' host=db",
+        "host=db sslpassword=s3cr3t/manifest.json",
+        "postgresql://ann@db/photos?password=s3cr3t&sslmode=require",
     ],
 )
 def test_no_error_message_has_a_password(address: str) -> None:
@@ -33,7 +39,7 @@ def test_no_error_message_has_a_password(address: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("C:/photos/a@b.jpg: no photo", "dog.jpg: 12 @ 3", "http://127.0.0.1:7860/?q=dog"),
+        *("C:/photos/a@b.jpg: no photo", "dog.jpg: 12 @ 3", "the password is wrong", "http://127.0.0.1:7860/?q=dog"),
         "deixis search dog --index 'postgresql://ann@db/photos'",
     ],
 )

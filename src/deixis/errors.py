@@ -19,17 +19,23 @@ _EXTRA_OF = {
 
 
 _PASSWORD = re.compile(r"([a-z]:/{1,2}[^\s/:@]*|(?<=')[\w.+-]+):(?!//)\S*@", re.IGNORECASE)
+_PASSWORD_SETTING = re.compile(
+    r"""([?&]\w*password=)[^\s&]*?(?=[:,;)'"]*(?:[\s&]|$))"""
+    r"""|(\b\w*password\s*=\s*)(?:'(?:[^'\\]|\\.)*'|\S*?(?=[:,;)'"]*(?:\s|$)))""",
+    re.IGNORECASE,
+)
+"""A setting of a connection, such as ``host=db password='two words'``, or an option of an address."""
 
 
 def hide_passwords(text: str) -> str:
-    """Remove the passwords of addresses, and of what looks like one after a missing slash.
+    """Remove the passwords of addresses, of what looks like one after a missing slash, and of ``password=``.
 
     Examples
     --------
     >>> hide_passwords("postgresql:/ann:secret@db/photos: no such file")
     'postgresql:/ann@db/photos: no such file'
     """
-    return _PASSWORD.sub(r"\1@", text)
+    return _PASSWORD_SETTING.sub(r"\1\2…", _PASSWORD.sub(r"\1@", text))
 
 
 class DeixisError(Exception):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import socket
 import threading
+import tracemalloc
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -13,6 +16,7 @@ import pytest
 import uvicorn
 
 from deixis.annotate import Client, RequestError
+from deixis.annotate import client as client_module
 from deixis.annotate.people import Role, create_token
 from deixis.annotate.project import Project
 from deixis.annotate.web.app import make_app
@@ -158,3 +162,61 @@ def test_the_server_sends_messages_and_judgements_do_not_wait_for_them(project: 
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def zip_of(size: int) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("a.bin", bytes(size))
+    return content.getvalue()
+
+
+@contextmanager
+def cut(responses: list[tuple[bytes, int]]) -> Iterator[str]:
+    """A server that sends only so many bytes of each response, and closes the connection."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            content, sent = responses.pop(0)
+            self.send_response(200)
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content[:sent])
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_part_of_a_response_is_never_returned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "_FIRST_DELAY_S", 0.01)
+    image, archive = bytes(100_000), zip_of(3_000_000)
+    with cut([(image, 502), (image, 0), (image, len(image))]) as url:
+        assert Client(url, "t").image({"url": "/p.jpg"}) == image
+    with cut([(archive, 2_500_000), (archive, len(archive))]) as url:
+        out = Client(url, "t").export("entities", tmp_path / "out")
+        assert (out / "a.bin").stat().st_size == 3_000_000
+        assert sorted(path.name for path in out.iterdir()) == [".made-by-deixis", "a.bin"]
+    with cut([(image, 502)] * 2) as url, pytest.raises(UnavailableError, match=r"ended after 502 bytes, 99,498 too"):
+        Client(url, "t", retries=1).image({"url": "/p.jpg"})
+    with cut([(archive, 502)]) as url, pytest.raises(UnavailableError):
+        Client(url, "t", retries=0).export("entities", tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+def test_an_export_is_not_held_in_memory(tmp_path: Path) -> None:
+    archive = zip_of(40_000_000)
+    with cut([(archive, len(archive))]) as url:
+        tracemalloc.start()
+        try:
+            Client(url, "t").export("entities", tmp_path / "out")
+            assert tracemalloc.get_traced_memory()[1] < 10_000_000
+        finally:
+            tracemalloc.stop()

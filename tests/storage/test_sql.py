@@ -52,6 +52,7 @@ def test_a_closed_connection_is_reported_as_closed() -> None:
         "postgresql+psycopg://ada:se:cr@et@host/family",
         "postgres://ada:se/cr@et@host:5432/family?sslpassword=cr@et&x=1",
         "postgresql://:cret",
+        "host=db user=ada password=cr@et",
     ],
 )
 def test_no_part_of_a_password_is_printed(address: str) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 import time
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from deixis.annotate.outgoing import StatusError, send_request
@@ -86,7 +86,7 @@ class Client:
 
     def image(self, photo: Mapping[str, Any]) -> bytes:
         """Return a photo as JPEG: the value of "photo" in a question or in an item of `photos`."""
-        return self._send("GET", str(photo["url"]))
+        return self._send("GET", str(photo["url"]), repeat=True)
 
     def next_question(
         self, *, tasks: Sequence[str] | None = None, besides: Sequence[str] = (), stay: str | None = None
@@ -154,10 +154,11 @@ class Client:
     def export(self, to: str, out: str | Path, *, unfinished: bool = False, force: bool = False) -> Path:
         """Write the annotations as ``deixis annotate export`` does, into a new directory; for owners."""
         query = {"to": to, "unfinished": str(unfinished).lower()}
-        content = self._send("GET", f"/api/export?{urlencode(query)}", repeat=True)
         try:
-            with new_directory(out, replace=force) as folder, zipfile.ZipFile(io.BytesIO(content)) as archive:
-                archive.extractall(folder)
+            with new_directory(out, replace=force) as folder, TemporaryFile(dir=folder) as file:
+                self._send("GET", f"/api/export?{urlencode(query)}", repeat=True, into=file)
+                with zipfile.ZipFile(file) as archive:
+                    archive.extractall(folder)
         except zipfile.BadZipFile:
             raise DeixisError(f"{self.url}: the export is not a zip file") from None
         return Path(out)
@@ -179,12 +180,23 @@ class Client:
             raise DeixisError(f"{self.url}{address}: answered with something other than JSON") from None
         return found
 
-    def _send(self, method: str, address: str, body: Mapping[str, Any] | None = None, *, repeat: bool = False) -> bytes:
-        """Send a request, again after failures that may pass if `repeat`."""
+    def _send(
+        self,
+        method: str,
+        address: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        repeat: bool = False,
+        into: IO[bytes] | None = None,
+    ) -> bytes:
+        """Send a request, again after failures that may pass if `repeat`; `into` is that of `send_request`."""
         delay_s, attempts = _FIRST_DELAY_S, 1 + (self._retries if repeat else 0)
         for left in reversed(range(attempts)):
             try:
-                return self._send_once(method, address, body)
+                if into is not None:
+                    into.seek(0)
+                    into.truncate()
+                return self._send_once(method, address, body, into)
             except UnavailableError as error:
                 if not left:
                     raise
@@ -192,11 +204,13 @@ class Client:
                 delay_s *= 2
         raise AssertionError  # pragma: no cover
 
-    def _send_once(self, method: str, address: str, body: Mapping[str, Any] | None) -> bytes:
+    def _send_once(self, method: str, address: str, body: Mapping[str, Any] | None, into: IO[bytes] | None) -> bytes:
         headers = {"authorization": f"Bearer {self._token}", "content-type": "application/json"}
         content = None if body is None else json.dumps(body).encode()
         try:
-            return send_request(method, self.url + address, headers=headers, body=content, timeout_s=self._timeout)
+            return send_request(
+                method, self.url + address, headers=headers, body=content, timeout_s=self._timeout, into=into
+            )
         except StatusError as error:
             message = _read_error(error)
             if error.status in _BUSY:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import http.client
+import io
 import urllib.error
 import urllib.request
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any
 
 from deixis.errors import DeixisError, UnavailableError
 
 MAX_BYTES = 2**30
 """Longer responses are refused."""
+
+_PART_BYTES = 2**20
 
 
 class StatusError(DeixisError):
@@ -37,20 +42,39 @@ def send_request(
     body: bytes | None = None,
     timeout_s: float = 20.0,
     max_bytes: int = MAX_BYTES,
+    into: IO[bytes] | None = None,
 ) -> bytes:
-    """Send a request and return the body of the response; callers check that the address is one of HTTP."""
+    """Send a request and return the body of the response; callers check that the address is one of HTTP.
+
+    With `into`, the body is written to this file part by part, and nothing is returned. A body that ends early is an
+    `UnavailableError`.
+    """
     request = urllib.request.Request(url, body, headers or {}, method=method)  # noqa: S310 - see above
+    content = into or io.BytesIO()
+    with _reported(url), _opener.open(request, timeout=timeout_s) as response:
+        received = 0
+        while part := response.read(_PART_BYTES):
+            received += len(part)
+            if received > max_bytes:
+                raise DeixisError(f"{url}: the response has more than {max_bytes:,} bytes")
+            try:
+                content.write(part)
+            except OSError as error:
+                raise DeixisError(f"the response of {url} cannot be stored ({error.strerror or error})") from error
+        if response.length:  # what is missing; http.client does not check it
+            raise UnavailableError(f"{url}: the response ended after {received:,} bytes, {response.length:,} too early")
+    return content.getvalue() if isinstance(content, io.BytesIO) else b""
+
+
+@contextmanager
+def _reported(url: str) -> Iterator[None]:
     try:
-        with _opener.open(request, timeout=timeout_s) as response:
-            content = bytes(response.read(max_bytes + 1))
+        yield
     except urllib.error.HTTPError as error:
         with error:
             raise StatusError(url, error.code, _read(error), _seconds(error.headers.get("retry-after"))) from None
     except (OSError, http.client.HTTPException) as error:
         raise UnavailableError(f"{url}: cannot be reached ({getattr(error, 'reason', error)})") from None
-    if len(content) > max_bytes:
-        raise DeixisError(f"{url}: the response has more than {max_bytes:,} bytes")
-    return content
 
 
 def _read(error: urllib.error.HTTPError) -> bytes:

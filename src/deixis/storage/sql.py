@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from deixis.errors import hide_passwords
+
 _SCHEMES = ("postgresql://", "postgres://")
 _POSTGRES = re.compile(r"(?P<scheme>postgres(?:ql)?(?:\+\w+)?)://(?P<rest>.*)", re.DOTALL)
 _PASSWORD_OPTION = re.compile(r"(?i)([?&][a-z]*password=)[^&]*")
@@ -54,7 +56,7 @@ def hide_password(path: str | os.PathLike[str]) -> str:
     text = os.fspath(path)
     address = _POSTGRES.fullmatch(text)
     if address is None:
-        return text
+        return hide_passwords(text)  # settings of a connection that were given as a folder
     # Up to the last @: users type passwords that contain one without escaping it.
     credentials, at, rest = address["rest"].rpartition("@")
     user = re.split(r"[:/?#]", credentials, maxsplit=1)[0]
