@@ -222,7 +222,7 @@ def test_rerank_sorts_captions_by_consensus(command: Command) -> None:
         scores = [each["consensus"] for each in found["captions"]]
         assert len(scores) == 3
         assert scores == sorted(scores, reverse=True)
-        assert found["captions"][0]["text"] == "a green wall"
+        assert "green" in found["captions"][0]["text"]
     assert "consensus" not in command.json(*arguments)[0]["captions"][0]
 
 

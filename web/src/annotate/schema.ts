@@ -511,7 +511,7 @@ export interface SkipRequest {
   next?: NextRequest | null;
 }
 
-/** What a worker wants to stay with. */
+/** Photo and task that a worker prefers for the next question. */
 export type Stay = "photo" | "task";
 
 /** The form that submits an assignment to the external workforce. */
