@@ -63,7 +63,7 @@ def test_drawing_one_photo_gives_its_own_value(good: CaptionScores) -> None:
 
 
 def test_every_score_lies_in_its_interval(good: CaptionScores) -> None:
-    assert set(good.interval) == {*COMPARED, "novel"}
+    assert {*COMPARED, "novel"} <= set(good.interval)
     for name, bounds in good.interval.items():
         assert bounds.low <= getattr(good, name) <= bounds.high, name
 
@@ -88,8 +88,8 @@ def test_novelty_needs_training_captions_and_paraphrases_are_optional() -> None:
 
 def test_better_captions_are_better_by_every_score(good: CaptionScores) -> None:
     found = compare_captions(good, caption_scores(BAD, REFERENCES), rounds=200)
-    assert set(found) == COMPARED
-    assert all(each.difference > 0 for each in found.values())
+    assert COMPARED <= set(found)
+    assert all(found[name].difference > 0 for name in COMPARED)
     assert found["cider_d"].difference == pytest.approx(good.cider_d - caption_scores(BAD, REFERENCES).cider_d)
 
 
