@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
 from starlette.testclient import TestClient
 
 from deixis.annotate.people import Role, accept_invitation, find_session, forget_worker, invite, suspend_worker
@@ -165,24 +168,46 @@ def test_the_database_stores_no_tokens(bench: MakeBench) -> None:
     assert b"$argon2id$" in text
 
 
-def test_every_route_requires_a_login(bench: MakeBench) -> None:
-    app = make_app(bench().project)
-    client = TestClient(app, base_url="http://127.0.0.1")
-    open_to_all = {"/api/session", "/api/login", "/api/invitation", "/api/join", "/api/external/enter"}
-    tried = 0
+OPEN_TO_ALL = {"session", "login", "invitation", "join", "external/enter"}
+REVIEWERS = ("review", "gallery", "dashboard")
+OWNERS = ("people", "pay.csv", "export", "photos", "photos/{photo_id}/phrases", "guidelines/{task}")
+
+
+def request_every_route(client: TestClient, *besides: str) -> Iterator[tuple[str, str, int]]:
+    """Request each route that is not open to all; yield its method, its path and the status of the response."""
     photo, worker = "p" + "0" * 24, "w" + "0" * 12
     body = {"token": "t", "answer": "yes", "event": 1, "text": "", "phrases": [], "old": "", "new": "", "name": "x"}
     body |= {"photo": photo, "mention": "0:0-1", "decision": "keep", "worker": worker, "task": "link", "seen": 0}
     body["action"] = "draw"
     for path, methods in client.get("/api/openapi.json").json()["paths"].items():
-        if path in open_to_all:
+        name = path.removeprefix("/api/")
+        if name in OPEN_TO_ALL or name in besides:
             continue
-        path = path.format(photo_id=photo, worker=worker, task="link", token="0" * 8)
+        address = path.format(photo_id=photo, worker=worker, task="link", token="0" * 8)
         for method in methods:
-            answer = client.request(method, path, json=None if method in ("get", "delete") else body)
-            assert answer.status_code == 401, (method, path, answer.text)
-            tried += 1
-    assert tried > 20
+            sent = None if method in ("get", "delete") else body
+            yield method, name, client.request(method, address, json=sent).status_code
+
+
+def test_every_route_requires_a_login(bench: MakeBench) -> None:
+    client = TestClient(make_app(bench().project), base_url="http://127.0.0.1")
+    found = list(request_every_route(client))
+    assert len(found) > 20
+    assert [each for each in found if each[2] != 401] == []
+
+
+@pytest.mark.parametrize(
+    ("role", "refused"), [(Role.WORKER, (*REVIEWERS, *OWNERS)), (Role.REVIEWER, OWNERS), (Role.OWNER, ())]
+)
+def test_every_route_requires_its_role(bench: MakeBench, role: Role, refused: tuple[str, ...]) -> None:
+    def needs_more(name: str) -> bool:
+        return any(name == each or (name.startswith(f"{each}/") and each != "photos") for each in refused)
+
+    client = bench().person("Ann", role).client
+    found = [
+        (method, name, status == 403) for method, name, status in request_every_route(client, "logout", "password")
+    ]
+    assert found == [(method, name, needs_more(name)) for method, name, _ in found]
 
 
 def with_token(bench: Bench, token: str) -> Browser:
