@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import tracemalloc
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from PIL import Image
 
 from deixis.data import images
 from deixis.data.dataset import Dataset
-from deixis.data.images import open_photo
+from deixis.data.images import opened_photo
 from deixis.errors import DeixisError, PhotoError
 from deixis.storage.atomic import exclusive_lock
 from deixis.vision import extraction
@@ -158,10 +159,10 @@ def test_an_unchanged_photo_that_cannot_be_decoded_keeps_its_features(
     locked = tmp_path / "images" / "0004.png"
     monkeypatch.setattr(updates, "_has_changed", lambda photo, there: photo.path == locked)
 
-    def fail(path: Path, min_side: int | None = None) -> Image.Image:
+    def fail(path: Path, min_side: int | None = None) -> None:
         raise PhotoError(path, "cannot be read (Input/output error)")
 
-    monkeypatch.setattr(extraction, "open_photo", fail)
+    monkeypatch.setattr(extraction, "opened_photo", fail)
     report = update_store(tmp_path / "store", dataset, colour_encoder())
     assert (report.photos, report.dropped, len(report.skipped)) == (20, 0, 1)
 
@@ -252,16 +253,16 @@ def test_a_photo_is_decoded_once_and_encoded_once(
     decoded: list[Path] = []
     encoded: list[int] = []
 
-    def counted(path: Path, min_side: int | None = None) -> Image.Image:
+    def counted(path: Path, *arguments: object, **options: object) -> AbstractContextManager[Image.Image]:
         decoded.append(path)
-        return open_photo(path, min_side)
+        return opened_photo(path, *arguments, **options)
 
     def watched(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         encoded.append(len(pixels))
         return colours(pixels)
 
     for module in (images, extraction):
-        monkeypatch.setattr(module, "open_photo", counted)
+        monkeypatch.setattr(module, "opened_photo", counted)
     update_store(tmp_path / "store", dataset, colour_encoder(network=watched), options=extras)
     assert sorted(decoded) == sorted(dataset.path_of(photo) for photo in dataset.photos)
     assert sum(encoded) == 20 * (11 if extras.crops else 1)
