@@ -8,6 +8,7 @@ import pytest
 
 from deixis.models import provenance
 from deixis.vision import encoders
+from deixis.vision.feature_store import update_store
 from tests.models.coloured import make_coloured
 from tests.models.small_captioner import train_small_captioner
 from tests.vision.feature_store.small import colour_encoder
@@ -23,6 +24,14 @@ def no_encoder_is_open_yet() -> None:
 def small_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     """An encoder that needs no weights instead of the real ones."""
     monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: colour_encoder())
+
+
+@pytest.fixture(scope="session")
+def coloured_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data set of photos in four colours in ./data, and a store of their features in ./features."""
+    folder = tmp_path_factory.mktemp("coloured")
+    update_store(folder / "features", make_coloured(folder), colour_encoder())
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from deixis.data.dataset import Dataset
 from deixis.models.captioner.spec import CaptionerDataSettings, CaptionerSettings
 from deixis.models.m_rnn.spec import CaptionDataSettings, MRNNSettings
-from deixis.models.training.runner import train
+from deixis.models.training.runner import TrainResult, train
 from deixis.models.training.settings import Settings, TrainSettings
 
 SMALL = CaptionerSettings(
@@ -15,6 +16,22 @@ SMALL = CaptionerSettings(
     cell_layers=0, dropout=0.0, label_smoothing=0.0, min_count=2, max_length=30,
 )  # fmt: skip
 SMALL_M_RNN = MRNNSettings(first_embedding_dim=8, second_embedding_dim=12, multimodal_dim=16, min_count=2)
+
+
+BRIEF = TrainSettings(epochs=2, batch_size=8, learning_rate=0.01, device="cpu", threads=1)
+Train = Callable[..., TrainResult]
+
+
+def brief_runs(model: str, dataset: Dataset, folder: Path, data: object, settings: object) -> Train:
+    """A function that trains a model for two epochs into a folder of a name, with some of its settings changed."""
+
+    def run(name: str = "run", *, on: Dataset = dataset, **changed: object) -> TrainResult:
+        chosen = {"data": data, "settings": settings, "training": BRIEF} | changed
+        found = train(model, on, out=folder / name, settings=Settings(tuple(chosen.values())))
+        assert found
+        return found
+
+    return run
 
 
 def train_small_captioner(

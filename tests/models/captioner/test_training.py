@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,48 +19,28 @@ from deixis.models.captioner.model import Captioner
 from deixis.models.captioner.spec import CaptionerDataSettings, CaptionerSettings
 from deixis.models.m_rnn.pipeline import load_captioner
 from deixis.models.provenance import EncoderInfo
-from deixis.models.training.runner import TrainResult, train
-from deixis.models.training.settings import Settings, TrainSettings
+from deixis.models.training.runner import TrainResult
 from deixis.models.training.views import View, encode_views
 from deixis.vision.encoder import ImageEncoder
 from deixis.vision.feature_map import FeatureMap
-from deixis.vision.feature_store import update_store
-from tests.models.coloured import coloured_photos, make_coloured
-from tests.models.small_captioner import SMALL
+from tests.models.coloured import coloured_photos
+from tests.models.small_captioner import BRIEF, SMALL, Train, brief_runs
 from tests.vision.feature_store.small import colour_encoder
 
-Train = Callable[..., TrainResult]
 
-BRIEF = TrainSettings(epochs=2, batch_size=8, learning_rate=0.01, device="cpu", threads=1)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data set of photos in four colours, and a store of their features."""
-    folder = tmp_path_factory.mktemp("coloured")
-    update_store(folder / "features", make_coloured(folder), colour_encoder())
-    return folder
+@pytest.fixture
+def dataset(coloured_store: Path) -> Dataset:
+    return Dataset(coloured_store / "data")
 
 
 @pytest.fixture
-def dataset(folder: Path) -> Dataset:
-    return Dataset(folder / "data")
-
-
-@pytest.fixture
-def data(folder: Path) -> CaptionerDataSettings:
-    return CaptionerDataSettings(features_dir=str(folder / "features"), feature_grid=2)
+def data(coloured_store: Path) -> CaptionerDataSettings:
+    return CaptionerDataSettings(features_dir=str(coloured_store / "features"), feature_grid=2)
 
 
 @pytest.fixture
 def train_captioner(dataset: Dataset, data: CaptionerDataSettings, tmp_path: Path) -> Train:
-    def train_captioner(name: str = "run", *, on: Dataset = dataset, **changed: object) -> TrainResult:
-        chosen = {"data": data, "settings": SMALL, "training": BRIEF} | changed
-        found = train("captioner", on, out=tmp_path / name, settings=Settings(tuple(chosen.values())))  # type: ignore[arg-type]
-        assert found
-        return found
-
-    return train_captioner
+    return brief_runs("captioner", dataset, tmp_path, data, SMALL)
 
 
 def model_of(found: TrainResult) -> Captioner:
@@ -111,17 +91,19 @@ def test_attention_and_the_reward_take_views_too(
 
 
 def test_photos_whose_captions_name_a_side_are_not_mirrored(
-    train_captioner: Train, data: CaptionerDataSettings, folder: Path, tmp_path: Path, views: list[list[View]]
+    train_captioner: Train, data: CaptionerDataSettings, coloured_store: Path, tmp_path: Path, views: list[list[View]]
 ) -> None:
-    photos = coloured_photos(folder / "images", 24)
+    photos = coloured_photos(coloured_store / "images", 24)
     aside = replace(photos[1], captions=(*photos[1].captions, Caption.from_text("A Left wall.")))
-    make_dataset(tmp_path / "sides", [photos[0], aside, *photos[2:]], images=folder / "images")
+    make_dataset(tmp_path / "sides", [photos[0], aside, *photos[2:]], images=coloured_store / "images")
     train_captioner(on=Dataset(tmp_path / "sides"), data=replace(data, views=9))
     assert [any(view.mirrored for view in each) for each in views] == [True, False, *[True] * 14]
 
 
-def test_views_need_photos(train_captioner: Train, data: CaptionerDataSettings, folder: Path, tmp_path: Path) -> None:
-    make_dataset(tmp_path / "texts", coloured_photos(folder / "images", 24))
+def test_views_need_photos(
+    train_captioner: Train, data: CaptionerDataSettings, coloured_store: Path, tmp_path: Path
+) -> None:
+    make_dataset(tmp_path / "texts", coloured_photos(coloured_store / "images", 24))
     with pytest.raises(DatasetError, match="has no photos to encode"):
         train_captioner(on=Dataset(tmp_path / "texts"), data=replace(data, views=2))
 

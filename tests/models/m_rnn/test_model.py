@@ -187,20 +187,6 @@ def test_a_model_with_an_absurd_size_is_refused(setting: str, tmp_path: Path) ->
         Captioner.load(tmp_path / "model")
 
 
-def test_a_model_from_before_the_captioner_opens_and_a_former_captioner_names_its_command(tmp_path: Path) -> None:
-    model_of("m-rnn").save(tmp_path / "model")
-    without_checksums(tmp_path)
-    path = tmp_path / "model" / CONFIG
-    document = json.loads(path.read_text())
-    document["settings"]["settings"] |= {"recurrent_cell": "relu", "hidden_size": 6, "attention": False}
-    path.write_text(json.dumps(document))
-    assert MRNN.load(tmp_path / "model").settings == KINDS["m-rnn"]
-    document["settings"]["settings"] |= {"attention": True}
-    path.write_text(json.dumps(document))
-    with pytest.raises(DeixisError, match="deixis train captioner"):
-        MRNN.load(tmp_path / "model")
-
-
 def test_the_weights_of_the_shipped_captioner_fit_the_network_of_this_code() -> None:
     shipped: Any = deixis.load("captioner").model
     vectors, cells = (part.astype(np.float32) for part in shipped.references_)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,45 +15,25 @@ from deixis.models.m_rnn.model import MRNN
 from deixis.models.m_rnn.pipeline import load_captioner
 from deixis.models.m_rnn.spec import CaptionDataSettings
 from deixis.models.registry import get_spec
-from deixis.models.training.runner import TrainResult, train
-from deixis.models.training.settings import Settings, TrainSettings
-from deixis.vision.feature_store import update_store
-from tests.models.coloured import make_coloured
+from deixis.models.training.runner import TrainResult
+from deixis.models.training.settings import Settings
+from tests.models.small_captioner import BRIEF, Train, brief_runs
 from tests.models.small_captioner import SMALL_M_RNN as SMALL
-from tests.vision.feature_store.small import colour_encoder
-
-Train = Callable[..., TrainResult]
-
-BRIEF = TrainSettings(epochs=2, batch_size=8, learning_rate=0.01, device="cpu", threads=1)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data set of photos in four colours, and a store of their features."""
-    folder = tmp_path_factory.mktemp("coloured")
-    update_store(folder / "features", make_coloured(folder), colour_encoder())
-    return folder
 
 
 @pytest.fixture
-def dataset(folder: Path) -> Dataset:
-    return Dataset(folder / "data")
+def dataset(coloured_store: Path) -> Dataset:
+    return Dataset(coloured_store / "data")
 
 
 @pytest.fixture
-def data(folder: Path) -> CaptionDataSettings:
-    return CaptionDataSettings(features_dir=str(folder / "features"))
+def data(coloured_store: Path) -> CaptionDataSettings:
+    return CaptionDataSettings(features_dir=str(coloured_store / "features"))
 
 
 @pytest.fixture
 def train_captioner(dataset: Dataset, data: CaptionDataSettings, tmp_path: Path) -> Train:
-    def train_captioner(name: str = "run", *, on: Dataset = dataset, **changed: object) -> TrainResult:
-        chosen = {"data": data, "settings": SMALL, "training": BRIEF} | changed
-        found = train("m-rnn", on, out=tmp_path / name, settings=Settings(tuple(chosen.values())))  # type: ignore[arg-type]
-        assert found
-        return found
-
-    return train_captioner
+    return brief_runs("m-rnn", dataset, tmp_path, data, SMALL)
 
 
 def model_of(found: TrainResult) -> MRNN:

@@ -616,11 +616,6 @@ def test_values_that_are_not_tensors_are_part_of_the_shape() -> None:
     assert shape_of(early) != shape_of(late)
 
 
-def test_a_batch_without_named_tensors_is_refused() -> None:
-    with pytest.raises(TypeError, match="Tensor"):
-        shape_of(torch.ones(3))
-
-
 def vectors_and_losses(static: bool) -> tuple[torch.Tensor, dict[str, float]]:
     """The vectors of all texts after some epochs, and the mean losses."""
     torch.manual_seed(0)

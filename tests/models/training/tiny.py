@@ -108,7 +108,7 @@ class Tiny:
 
     def trainer(self, out: Path, **others: object) -> Trainer[Tensor]:
         chosen = {"about": ABOUT, "keep": self.keep, "evaluate": self.evaluate} | others
-        if callable(chosen["evaluate"]):
+        if not isinstance(chosen["evaluate"], dict):
             chosen["evaluate"] = {"dev": chosen["evaluate"]}
         return Trainer(self.network, Rows(self.settings.batch_size), self.loss, self.settings, out, **chosen)
 

@@ -78,17 +78,9 @@ class TaggedCaption:
 def shorter_captions(caption: TaggedCaption, start: Sequence[str] = ()) -> list[TaggedCaption]:
     """Return grammatical parts of a caption, those with the most words first.
 
-    They end where a phrase ends, or leave out adjectives or what the subject wears or has.
+    They end where a phrase ends, or leave out adjectives or what the subject wears or has. They keep the words of
+    `start`.
 
-    Parameters
-    ----------
-    caption
-        The caption.
-    start
-        First words, which are kept.
-
-    Examples
-    --------
     >>> words = "a man in a red shirt is standing on a bench".split()
     >>> found = shorter_captions(TaggedCaption(tuple(words), tuple(tag(words)), (0.0,) * len(words)))
     >>> [" ".join(each.words) for each in found][:3]
@@ -176,17 +168,10 @@ def features(caption: TaggedCaption, match: Sequence[float] = ()) -> FloatArray:
 
 
 class Confidence(Storable):
-    """The probability that a caption is right, as a logistic function of its features.
+    """The probability that a caption is right: a logistic function of its features, with or without those of the match.
 
-    Parameters
-    ----------
-    weights
-        Coefficients of the features, with or without those of the match.
-    sure_from
-        Captions with at least this probability are sure.
+    Captions with at least the probability `sure_from` are sure.
 
-    Examples
-    --------
     >>> confidence = Confidence([0.0, 1.0, 1.0, 0.5, 0.0])
     >>> sure, unsure = (
     ...     TaggedCaption(("a", "dog", "runs"), ("DT", "NN", "VBZ"), (-0.1, log_p, -0.2)) for log_p in (-0.1, -2.0)
@@ -224,27 +209,13 @@ class Confidence(Storable):
 
 @dataclass(frozen=True)
 class ChosenCaption:
-    """A caption to show.
+    """A caption to show."""
 
-    Attributes
-    ----------
-    sentence
-        The sentence; if it was changed, its log-probability is still that of the generated one.
-    confidence
-        Probability that it is right; None without a calibration.
-    sure
-        Whether it is grammatical and its probability is high enough; None if grammatical, without a calibration.
-    changed
-        Whether words of the generated sentence were corrected or left out.
-    rank
-        Index of the generated sentence.
-    """
-
-    sentence: GeneratedSentence
-    confidence: float | None
-    sure: bool | None
-    changed: bool
-    rank: int
+    sentence: GeneratedSentence  # if it was changed, its log-probability is still that of the generated one
+    confidence: float | None  # probability that it is right; None without a calibration
+    sure: bool | None  # grammatical and probable enough; None if grammatical, without a calibration
+    changed: bool  # whether words of the generated sentence were corrected or left out
+    rank: int  # of the generated sentence
 
 
 def choose_captions(
@@ -257,19 +228,7 @@ def choose_captions(
 
     Ungrammatical sentences are left out, unless there are no others; then the first is shortened. If the first caption
     is not sure, its longest part that is sure takes its place; if none is, the most probable part, if it is more
-    probable.
-
-    Parameters
-    ----------
-    sentences
-        Generated sentences, best first.
-    confidence
-        Calibration of the model, if it has one.
-    start
-        Words that the sentences were started with.
-    matches
-        For each sentence the features of its match with the photo, if the confidence uses them. A part of a sentence
-        has those of the sentence.
+    probable. `matches` are the features of each sentence's match with the photo, which its parts have too.
     """
 
     def judge(caption: TaggedCaption, rank: int) -> ChosenCaption:

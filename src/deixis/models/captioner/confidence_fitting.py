@@ -36,18 +36,10 @@ _THRESHOLDS = np.arange(SURE, 0.96, 0.025).round(3).tolist()
 
 @dataclass(frozen=True)
 class PhotoCaptions:
-    """The caption of a photo and its shorter versions, in the order in which they are tried.
+    """The caption of a photo and its shorter versions, in the order in which they are tried."""
 
-    Attributes
-    ----------
-    features
-        (captions, FEATURES), or with those of the match.
-    right
-        (captions,) whether people's captions agree.
-    """
-
-    features: FloatArray
-    right: BoolArray
+    features: FloatArray  # (captions, FEATURES), or with those of the match
+    right: BoolArray  # (captions,) whether people's captions agree
 
 
 @dataclass(frozen=True)
@@ -63,16 +55,9 @@ def read_caption_sources(
     splits: Iterable[tuple[str, Dataset, str]],
     on_progress: OnProgress = no_progress,
 ) -> list[CaptionSource]:
-    """Caption the photos of splits and compare the captions with people's.
+    """Caption the photos of splits (name of the source, data set, split) and compare the captions with people's.
 
-    Parameters
-    ----------
-    pipeline
-        The captioner, which must not have been trained on the photos.
-    splits
-        Name of the source, data set and split. Photos without captions are left out.
-    on_progress
-        Progress callback.
+    The captioner must not have been trained on the photos. Photos without captions are left out.
     """
     sources = []
     for name, dataset, split in splits:
@@ -108,14 +93,7 @@ def fit_confidence(sources: Sequence[CaptionSource], inside: Inside | None = Non
     """Fit the confidence. All sources have the same weight, and so have all photos of a source.
 
     Captions are sure from the lowest probability, `SURE` or more, at which most sure captions of every source are
-    right, or few of its captions are sure and wrong.
-
-    Parameters
-    ----------
-    sources
-        Captions of photos.
-    inside
-        Photos to fit on; by default all.
+    right, or few of its captions are sure and wrong. `inside` marks the photos to fit on.
     """
     photos = [
         [photo for at, photo in enumerate(source.photos) if inside is None or inside[source.name][at]]
@@ -154,18 +132,12 @@ def _is_honest(shown: ShownCaptions) -> bool:
 
 @dataclass(frozen=True)
 class ShownCaptions:
-    """The captions that would be shown of the photos of a source.
-
-    Attributes
-    ----------
-    probabilities, right, sure, shorter : array, (photos,)
-        Probability, truth, and whether the caption is sure and a shorter version.
-    """
+    """The captions that would be shown of the photos of a source."""
 
     probabilities: FloatArray
     right: BoolArray
     sure: BoolArray
-    shorter: BoolArray
+    shorter: BoolArray  # whether the caption is a shorter version
 
     @classmethod
     def of(cls, confidence: Confidence, photos: Sequence[PhotoCaptions]) -> ShownCaptions:

@@ -96,17 +96,8 @@ _LIKE_VOWEL = re.compile(
 
 
 def problems(words: Sequence[str], tags: Sequence[str] | None = None) -> list[Problem]:
-    """Return the grammatical problems of a sentence.
+    """Return the grammatical problems of words as `deixis.tokens.words` gives them; by default, the tagger's `tags`.
 
-    Parameters
-    ----------
-    words
-        Words in lower case without punctuation, as `deixis.tokens.words` gives them.
-    tags
-        Part of speech of each word if known; otherwise those of the tagger.
-
-    Examples
-    --------
     >>> [problem.name for problem in problems("a white is standing next to a elephant".split())]
     ['wrong article', 'phrase without a noun']
     >>> problems("a red flags and a man in a".split())
@@ -128,8 +119,6 @@ def problems(words: Sequence[str], tags: Sequence[str] | None = None) -> list[Pr
 def fix_articles(words: Sequence[str]) -> tuple[str, ...]:
     """Replace "a" by "an" and the reverse where the next word needs it.
 
-    Examples
-    --------
     >>> fix_articles(["a", "elephant", "on", "an", "unicycle"])
     ('an', 'elephant', 'on', 'a', 'unicycle')
     """
@@ -143,8 +132,6 @@ def fix_articles(words: Sequence[str]) -> tuple[str, ...]:
 def starts_with_vowel(word: str) -> bool:
     """Whether a word starts with the sound of a vowel, so that its article is "an".
 
-    Examples
-    --------
     >>> [starts_with_vowel(word) for word in ("elephant", "unicycle", "hour", "one-way", "umbrella")]
     [True, False, True, False, True]
     """

@@ -23,15 +23,8 @@ if TYPE_CHECKING:
 class MatchRanking(Storable):
     """How captions are ranked: by log-probability per word + weight · similarity of caption and photo.
 
-    The end token counts as a word.
-
-    Parameters
-    ----------
-    model
-        A matching model of the same encoder as the captioner: the shipped one of this name, even if the working
-        directory has another, or a directory.
-    weight
-        Weight of the similarity.
+    The end token counts as a word. `model` is a matching model of the same encoder as the captioner: the shipped one of
+    this name, even if the working directory has another, or a directory.
     """
 
     KIND = "caption-ranking"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numpy.typing import NDArray
@@ -25,21 +24,7 @@ class VectorsAndCells(NamedTuple):
 
 
 class Captioner(MRNN):
-    """Generates sentences for photos, given as `VectorsAndCells`, and scores sentences against them.
-
-    Parameters
-    ----------
-    photo_size
-        Size of the vector of a photo.
-    vocabulary
-        The known words.
-    settings
-        Hyperparameters.
-    cell_size
-        Size of a cell of a feature map.
-    functions
-        Inference functions of a saved network; by default those of a new one.
-    """
+    """Generates sentences for photos, given as `VectorsAndCells`, and scores sentences against them."""
 
     KIND = "captioner"
     SETTINGS = CaptionerSettings
@@ -68,10 +53,6 @@ class Captioner(MRNN):
     @property
     def state_sizes(self) -> tuple[int, ...]:
         return (self.settings.hidden_size,) * 2
-
-    @classmethod
-    def known_settings(cls, saved: Mapping[str, Any]) -> Mapping[str, Any]:
-        return saved
 
     def check_photos(self, photos: Photos) -> PhotoArrays:
         vectors, cells = super().check_photos(photos)

@@ -85,12 +85,7 @@ class CaptionerPipeline(CaptionPipeline):
         return (*super()._model_input(features, crops), pool_cells(features.cells, self.encoder.feature_grid)[None])
 
     def caption_inputs(
-        self,
-        photos: PhotoArrays,
-        decoding: Decoding | None = None,
-        start: str = "",
-        *,
-        ranker: Ranker | None = None,
+        self, photos: PhotoArrays, decoding: Decoding | None = None, start: str = "", *, ranker: Ranker | None = None
     ) -> list[CaptionResult]:
         """Caption photos as the model takes them. Samples are returned as they were drawn."""
         decoding = decoding or Decoding(max_length=self.model.settings.max_length)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from deixis.arrays import Floats, softmax
 from deixis.errors import DeixisError
 from deixis.language.vocabulary import Vocabulary
 from deixis.tokens import words as words_in
+
+if TYPE_CHECKING:
+    from deixis.models.m_rnn.model import WordSteps
 
 Ids = NDArray[np.int64]
 State = tuple[Floats, ...]
@@ -142,24 +145,6 @@ def take_photos(context: Context, rows: slice | NDArray[Any]) -> Context:
     return tuple(part[rows] for part in context)
 
 
-class NextWordModel(Protocol):
-    """Predicts the next word of sentences, which are grouped by photo: an m-RNN, or several of them."""
-
-    unknown: int
-    end: int
-    start: int
-
-    def initial_state(self, photos: int, width: int) -> State: ...
-
-    def step(self, context: Context, words: Ids, state: State) -> tuple[Floats, State]:
-        """Log-probabilities (photos, width, words) of the word after `words` (photos, width), and the state."""
-        ...
-
-    def best_words(self, context: Context, words: Ids, state: State, count: int) -> tuple[Floats, Ids, State]:
-        """As `step`, of the `count` most probable words: log-probabilities, ids (photos, width, count), the state."""
-        ...
-
-
 def encode_start(text: str, vocabulary: Vocabulary, max_length: int) -> list[int]:
     """Ids of the words that sentences start with; unknown words are an error, and so is no room for another one."""
     words = words_in(text)
@@ -172,7 +157,7 @@ def encode_start(text: str, vocabulary: Vocabulary, max_length: int) -> list[int
 
 
 def decode(
-    network: NextWordModel,
+    network: WordSteps,
     context: Context,
     photos: int,
     vocabulary: Vocabulary,
@@ -207,9 +192,7 @@ class _Search:
     After `run`, `results` has the sentences of each photo: word ids, log-probability, and that of each word.
     """
 
-    def __init__(
-        self, network: NextWordModel, context: Context, photos: int, decoding: Decoding, first_photo: int
-    ) -> None:
+    def __init__(self, network: WordSteps, context: Context, photos: int, decoding: Decoding, first_photo: int) -> None:
         self.results: dict[int, list[tuple[list[int], float, list[float]]]] = {}
         self._network, self._context, self._decoding = network, context, decoding
         self._photos = np.arange(photos)  # unfinished ones

@@ -37,12 +37,6 @@ if TYPE_CHECKING:
 _SENTENCES_PER_BLOCK = 256
 _PHOTOS_PER_BLOCK = 1024
 _REFERENCES = "references."
-_FORMER_SETTINGS = (
-    *("hidden_size", "recurrent_cell", "dropout", "word_dropout", "scheduled_sampling", "label_smoothing"),
-    *("attention", "attention_dim", "attention_heads", "second_attention", "cell_layers", "cell_dim"),
-)
-"""Settings of models that were saved before the captioner became a model of its own."""
-
 
 PhotoArrays = tuple[NDArray[Any], ...]
 """Photos as a network takes them, one row each: vectors (n, photo_size), and what else the network takes of photos."""
@@ -73,7 +67,7 @@ class PreparedSentences:
 
 
 class WordSteps:
-    """The inference functions of a network on words: a `NextWordModel`.
+    """The inference functions of a network on words. Sentences are grouped by photo: word ids are (photos, width).
 
     The terms of a word are computed when it is first used.
     """
@@ -115,10 +109,12 @@ class WordSteps:
         return tuple(np.zeros((photos, width, size), np.float32) for size in self._state_sizes)
 
     def step(self, context: Context, words: Ids, state: State) -> tuple[Floats, State]:
+        """Log-probabilities (photos, width, words) of the word after `words`, and the state."""
         log_p, *after = self.functions("step", self.terms(words), *state, *context)
         return log_p, tuple(after)
 
     def best_words(self, context: Context, words: Ids, state: State, count: int) -> tuple[Floats, Ids, State]:
+        """As `step`, of the `count` most probable words: log-probabilities, ids (photos, width, count), the state."""
         log_p, best, *after = self.functions("best_words", np.array([count]), self.terms(words), *state, *context)
         return log_p, best, tuple(after)
 
@@ -141,21 +137,9 @@ class WordSteps:
 class MRNN(NetworkModel[SentenceSettings, "MRNNNetwork"], Scorer):
     """Generates sentences for photos, and scores sentences against photos, with one network.
 
-    A new model is untrained: give `fit_statistics` the training photos, and train `network`.
+    A new model is untrained: give `fit_statistics` the training photos, and train `network`. `photo_size` is the size
+    of the vector of a photo or region.
 
-    Parameters
-    ----------
-    photo_size
-        Size of the vector of a photo or region.
-    vocabulary
-        The known words.
-    settings
-        Hyperparameters.
-    functions
-        Inference functions of a saved network; by default those of a new one.
-
-    Examples
-    --------
     >>> model = MRNN(8, Vocabulary(("a", "dog", "runs"), (3, 2, 1)))
     >>> _ = model.fit_statistics(np.eye(8))
     >>> [len(sentences) for sentences in model.generate(np.eye(8)[:2], Decoding(beam=3, top=3))]
@@ -318,17 +302,8 @@ class MRNN(NetworkModel[SentenceSettings, "MRNNNetwork"], Scorer):
 
     @classmethod
     def load_arguments(cls, artifact: Artifact) -> dict[str, Any]:
-        saved = artifact.settings
-        sizes = {name: saved[name] for name in cls.SIZES}
-        settings = cls.SETTINGS(**cls.known_settings(saved["settings"]))
-        return {**sizes, "settings": settings, "vocabulary": Vocabulary.from_json(saved["vocabulary"])}
-
-    @classmethod
-    def known_settings(cls, saved: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return saved settings without those that only the captioner has now."""
-        if saved.get("attention") or saved.get("recurrent_cell", "relu") != "relu":
-            raise DeixisError("this network is called captioner now; train it again with: deixis train captioner")
-        return {name: value for name, value in saved.items() if name not in _FORMER_SETTINGS}
+        vocabulary = Vocabulary.from_json(artifact.settings["vocabulary"])
+        return {**super().load_arguments(artifact), "vocabulary": vocabulary}
 
     def save_arrays(self) -> dict[str, NDArray[Any]]:
         return {_REFERENCES + name: part for name, part in zip(self.INPUTS, self.references_, strict=True)}

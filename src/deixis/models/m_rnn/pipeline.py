@@ -306,12 +306,7 @@ class CaptionPipeline(Pipeline):
         return self.caption_inputs(photos, decoding, start, ranker=ranker)
 
     def caption_inputs(
-        self,
-        photos: PhotoArrays,
-        decoding: Decoding | None = None,
-        start: str = "",
-        *,
-        ranker: Ranker | None = None,
+        self, photos: PhotoArrays, decoding: Decoding | None = None, start: str = "", *, ranker: Ranker | None = None
     ) -> list[CaptionResult]:
         """Caption photos as the model takes them."""
         return rank_captions(photos, self.model.generate(photos, decoding, start), ranker)

@@ -251,12 +251,7 @@ class ConsensusPipeline(CaptionPipeline):
         return self.captioner.model_inputs(features, on_progress)
 
     def caption_inputs(
-        self,
-        photos: PhotoArrays,
-        decoding: Decoding | None = None,
-        start: str = "",
-        *,
-        ranker: Ranker | None = None,
+        self, photos: PhotoArrays, decoding: Decoding | None = None, start: str = "", *, ranker: Ranker | None = None
     ) -> list[CaptionResult]:
         return self.captioner.caption_inputs(photos, decoding, start, ranker=ranker)
 

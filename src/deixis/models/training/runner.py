@@ -325,7 +325,7 @@ def _train_stage(
         folder,
         about=about,
         keep=model.write,
-        evaluate=evaluate,
+        evaluate=evaluate or {"": None},
         keep_epochs=run.keep_epochs,
         on_progress=show,
         choose_from=stage.choose_from,

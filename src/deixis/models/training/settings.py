@@ -295,23 +295,24 @@ def format_value(value: Any) -> str:
 
 def _parse_text(kind: Any, text: str, source: str) -> Any:
     """Convert what a user typed to a type."""
+    return _check_value(kind, _read_text(kind, text), source)
+
+
+def _read_text(kind: Any, text: str) -> Any:
+    """Return what a user typed as JSON would hold it, or as it is if it is of another type."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         if NoneType in inner and text.lower() == "none":
             return None
-        return _parse_text(next(one for one in inner if one is not NoneType), text, source)
+        return _read_text(next(one for one in inner if one is not NoneType), text)
     if origin is tuple:
-        parts = [part.strip() for part in text.split(",")] if text else []
-        kinds = _item_types(inner, len(parts), source)
-        return tuple(_parse_text(one, part, source) for one, part in zip(kinds, parts, strict=True))
+        return [_read_text(inner[0], part.strip()) for part in text.split(",")] if text else []
     if kind is bool:
-        return _check_value(bool, _BOOLEANS.get(text.lower(), text), source)
-    if kind in (int, float):
-        try:
-            return _check_value(kind, kind(text), source)
-        except ValueError:
-            pass
-    return _check_value(kind, text, source)
+        return _BOOLEANS.get(text.lower(), text)
+    try:
+        return kind(text) if kind in (int, float) else text
+    except ValueError:
+        return text
 
 
 def _check_value(kind: Any, value: Any, source: str) -> Any:

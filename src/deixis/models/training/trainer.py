@@ -7,9 +7,8 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, is_dataclass, replace
 from itertools import islice
-from os import PathLike
 from pathlib import Path
 from typing import Any, Generic
 
@@ -287,6 +286,7 @@ class Outcome:
     seconds: float  # including interrupted runs that were resumed
 
 
+@dataclass
 class Trainer(Generic[Batch]):
     """Trains a network and writes the run directory `out`.
 
@@ -297,33 +297,18 @@ class Trainer(Generic[Batch]):
     `choose_from` on, counted from 0.
     """
 
-    def __init__(
-        self,
-        network: nn.Module,
-        sampler: Sampler[Batch],
-        loss: Loss[Batch],
-        settings: TrainSettings,
-        out: str | PathLike[str],
-        *,
-        about: RunDescription,
-        keep: Callable[[Path], None],
-        evaluate: Mapping[str, Callable[[], DevScores]] | None = None,
-        keep_epochs: bool = False,
-        on_progress: OnProgress = no_progress,
-        choose_from: int = 0,
-    ) -> None:
-        self.network = network
-        self.sampler = sampler
-        self.loss = loss
-        self.settings = settings
-        self.out = Path(out)
-        self.about = about
-        self.keep = keep
-        self.evaluate: Mapping[str, Callable[[], DevScores] | None] = evaluate or {"": None}
-        self.keep_epochs = keep_epochs
-        self.on_progress = on_progress
-        self.choose_from = choose_from
-        self._log = Log(self.out / LOG)
+    network: nn.Module
+    sampler: Sampler[Batch]
+    loss: Loss[Batch]
+    settings: TrainSettings
+    out: Path
+    _: KW_ONLY
+    about: RunDescription
+    keep: Callable[[Path], None]
+    evaluate: Mapping[str, Callable[[], DevScores] | None] = field(default_factory=lambda: {"": None})
+    keep_epochs: bool = False
+    on_progress: OnProgress = no_progress
+    choose_from: int = 0
 
     def train(self, *, resume: bool = False) -> Outcome:
         """Train to the end.
@@ -368,6 +353,7 @@ class Trainer(Generic[Batch]):
         self._steps = steps_per_epoch * self.settings.epochs
         self._stepper = Stepper(self.network, self.loss, self.settings, device, steps_per_epoch)
         self._position = self._restore() if (self.out / LAST).exists() else Position()
+        self._log = Log(self.out / LOG)
         if process_number() == 0:
             self._log.cut(self._position.log_bytes)
         self._pace = Pace(self._position.step, self._steps, self._position.seconds)
