@@ -14,7 +14,6 @@ import pytest
 
 import deixis
 from deixis.data.samples import SAMPLES
-from tests.test_architecture import modules_after
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 NAMES = {
@@ -56,11 +55,6 @@ def test_editors_see_every_name(package: str) -> None:
 
 def test_the_package_is_typed() -> None:
     assert (Path(deixis.__file__).parent / "py.typed").is_file()
-
-
-def test_importing_is_light_and_names_are_imported_on_first_use() -> None:
-    assert modules_after("import deixis").isdisjoint({"numpy", "PIL", "torch"})
-    assert "numpy" in modules_after("import deixis; deixis.load")
 
 
 def test_models_is_a_list_and_a_package() -> None:

@@ -67,6 +67,11 @@ class PhotoError(DeixisError):
         return PhotoError, (self.path, self.reason)
 
 
+def short_reason(error: Exception) -> str:
+    """Return the message of another library as one short line."""
+    return " ".join(str(error).split())[:200]
+
+
 def missing_package(error: ModuleNotFoundError) -> DeixisError | None:
     """Say which extra installs the package that could not be imported; None if it is none of an extra.
 

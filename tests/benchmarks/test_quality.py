@@ -22,14 +22,6 @@ def nouns(benchmarks: Any) -> ModuleType:
     return module
 
 
-def test_the_noun_sets_are_complete(nouns: ModuleType) -> None:
-    import tomllib
-
-    listed = tomllib.loads(nouns.FILE.read_text(encoding="utf-8"))
-    assert (len(listed["everyday"]), len(listed["coco"]), len(listed["imagenet"])) == (45, 80, 200)
-    assert set(listed["everyday"]) <= set(listed["coco"])
-
-
 def test_average_precision_equals_a_plain_loop(nouns: ModuleType) -> None:
     rng = np.random.default_rng(0)
     relevant, order = rng.random(50) < 0.3, rng.permutation(50)
@@ -94,12 +86,3 @@ def test_the_caption_page_shows_every_photo_and_escapes_captions(benchmarks: Any
     assert "A dog &amp; a cat." in page
     assert 'class="unsure"' in page
     assert look.sheet(cards, 1).width == 2 * (look.SIDE + 420)
-
-
-def test_photos_are_evenly_spaced_or_drawn(benchmarks: Any) -> None:
-    look = benchmarks("caption_look")
-    assert look.choose_photos(range(101), 3, None) == [0, 50, 100]
-    assert look.choose_photos(range(3), 10, None) == [0, 1, 2]
-    drawn = look.choose_photos(range(100), 10, 4)
-    assert drawn == look.choose_photos(range(100), 10, 4)
-    assert len(set(drawn)) == 10

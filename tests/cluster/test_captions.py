@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from deixis.cluster import CaptionJob, ClusterWorkers, caption_photos
-from deixis.errors import DeixisError, PhotoError
+from deixis.errors import PhotoError
 from deixis.models.captioner.spec import CaptionerDataSettings
 from deixis.models.m_rnn import pipeline as captioning
 from deixis.models.m_rnn.decoding import Decoding
@@ -50,9 +50,3 @@ def test_workers_generate_the_captions_of_one_process(
     missing = many[folder / "nothing.png"]
     assert isinstance(missing, PhotoError)
     assert str(missing) == str(alone[folder / "nothing.png"])
-
-
-def test_a_worker_with_another_model_is_an_error(workers: ClusterWorkers, folder: Path) -> None:
-    job = CaptionJob(str(folder / "m-rnn"), "another", DECODINGS[0])
-    with pytest.raises(DeixisError, match="the model "):
-        list(caption_photos(workers, job, [folder / "images" / "0000.png"]))

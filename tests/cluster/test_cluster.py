@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from deixis import cluster
-from deixis.cluster import PART, ClusterWorkers, open_workers
+from deixis.cluster import ClusterWorkers, open_workers
 from deixis.errors import DeixisError
 from tests.cluster.conftest import packages_without, scheduler_process, worker_process
 from tests.cluster.jobs import Failing, KillingOnce, Squares, TelemetrySetting
@@ -26,13 +26,6 @@ def test_results_come_in_order_from_single_threaded_processes(workers: ClusterWo
 
 def test_workers_have_telemetry_turned_off(workers: ClusterWorkers) -> None:
     assert list(workers.map(TelemetrySetting(), range(2))) == ["1", "1"]
-
-
-def test_tasks_contain_whole_batches() -> None:
-    from deixis.models.m_rnn.pipeline import _PHOTOS_PER_BLOCK
-    from deixis.vision.extraction import BATCH, FULL_SIZE_BATCH
-
-    assert [PART % batch for batch in (BATCH, FULL_SIZE_BATCH, _PHOTOS_PER_BLOCK)] == [0, 0, 0]
 
 
 def test_items_are_read_only_as_far_ahead_as_there_are_workers(workers: ClusterWorkers) -> None:

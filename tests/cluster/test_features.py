@@ -96,14 +96,6 @@ def test_crops_and_proposals_are_computed_by_workers_too(workers: ClusterWorkers
     assert files_of(tmp_path / "many") == files_of(tmp_path / "alone")
 
 
-def test_existing_features_are_not_computed_again(workers: ClusterWorkers, encoder: str, tmp_path: Path) -> None:
-    dataset, load = make_data(tmp_path, 20), open_encoder(encoder)
-    update_store(tmp_path / "store", dataset, load, photos=dataset.split("train"))
-    compute = cluster_features(workers, FeaturesJob(encoder, load.fingerprint, "cpu"))
-    report = update_store(tmp_path / "store", dataset, load, compute=compute)
-    assert (report.new, report.kept, report.photos) == (5, 15, 20)
-
-
 def test_a_worker_with_other_weights_is_an_error(workers: ClusterWorkers, encoder: str, tmp_path: Path) -> None:
     compute = cluster_features(workers, FeaturesJob(encoder, "another", "cpu"))
     with pytest.raises(DeixisError, match="encoder deixis:.*another"):

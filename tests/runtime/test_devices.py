@@ -17,8 +17,6 @@ from deixis.runtime.devices import (
     choose_device,
     cpu_threads,
     require_torch,
-    return_freed_memory,
-    return_large_blocks,
 )
 
 
@@ -139,9 +137,3 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) // 50)
 """
     done = subprocess.run([sys.executable, "-c", USE + searches], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 100  # pages; with a megabyte of spare memory, 400
-
-
-def test_other_systems_keep_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "platform", "win32")
-    return_freed_memory()
-    return_large_blocks()

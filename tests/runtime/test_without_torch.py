@@ -83,32 +83,6 @@ print(*(names[row] for row in scores.argmax(axis=0)))
     assert run(code).split()[1] == "bee"
 
 
-def test_regions_are_described(run: Run) -> None:
-    code = """
-found = deixis.describe(SAMPLES / "images" / "dogs.jpg", top=2, regions=3)
-print(len(found), all(len(region.phrases) == 2 for region in found))
-"""
-    assert run(code) == "3 True"
-
-
-def test_photos_are_indexed_searched_and_explained(run: Run, tmp_path: Path) -> None:
-    code = """
-deixis.index_photos(photos, into=sys.argv[1])
-with deixis.open_index(sys.argv[1]) as collection:
-    hit = collection.search("a bee on a flower", explain=True)[0]
-    print(hit.path.name, *(phrase.text for phrase in hit.phrases), sep=",")
-"""
-    assert run(code, tmp_path / "index") == "bee.jpg,a bee,a flower"
-
-
-def test_phrases_are_grounded(run: Run) -> None:
-    code = """
-found = deixis.ground(SAMPLES / "images" / "dogs.jpg", "Two dogs in a field.")
-print(*(f"{phrase.text}: {len(phrase.box)}" for phrase in found.phrases), sep=", ")
-"""
-    assert run(code) == "Two dogs: 4, a field: 4"
-
-
 def test_models_help_annotators(run: Run) -> None:
     code = """
 from deixis.annotate.help.boxes import BoxCalibration, ground_mentions, proposed_boxes
@@ -213,13 +187,3 @@ except deixis.DeixisError as error:
     found = run(tried)
     assert "pip install 'deixis[train]'" in found
     assert "\n" not in found
-
-
-def test_the_command_says_what_to_install(tmp_path: Path) -> None:
-    code = REFUSE + "from deixis.cli.main import main; main()"
-    command = [sys.executable, "-c", code, "train", "two-branch", "--data", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr.startswith("deixis: ")
-    assert done.stderr.strip().endswith("pip install 'deixis[train]'")
-    assert done.stderr.count("\n") == 1

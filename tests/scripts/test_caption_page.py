@@ -13,7 +13,6 @@ from caption_page import Card, Page, PageSentence, make_page
 from PIL import Image
 
 from deixis.data.dataset import Dataset
-from deixis.errors import DeixisError
 from deixis.evaluation.captions import caption_scores
 from deixis.models.m_rnn.decoding import Decoding
 from deixis.models.m_rnn.evaluation import CaptionerScores, score_captioner
@@ -132,16 +131,3 @@ def test_the_script_writes_captions_before_and_after_reranking(
     assert "a beam of 4, by log-probability / words^0.5" in page.read_text(encoding="utf-8")
     with pytest.raises(SystemExit, match="nowhere"):
         script("caption_page.py", *where, "--out", tmp_path / "nowhere" / "page.html")
-
-
-def test_without_neighbours_a_page_shows_none(captioner_folder: Path, tmp_path: Path, script: Script) -> None:
-    where = (captioner_folder / "data", "--images", captioner_folder / "images", "--model", captioner_folder / "run")
-    script("caption_page.py", *where, "--neighbours", captioner_folder / "images", "--out", tmp_path / "page.html")
-    assert "nearest training photos" not in (tmp_path / "page.html").read_text(encoding="utf-8")
-
-
-def test_a_page_needs_the_photos(captioner_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scored = ScoringData(captioner_folder, reranked=False)
-    monkeypatch.setattr(scored.dataset, "_images", None)
-    with pytest.raises(DeixisError, match="--images"):
-        scored.page()

@@ -29,15 +29,6 @@ def test_torch_and_numpy_agree(
     np.testing.assert_allclose(batch[0].numpy(), pool_regions(cells, np.array(boxes), size), atol=1e-4)
 
 
-def test_photos_of_a_batch_do_not_mix() -> None:
-    cells = torch.randn(3, 5, 4, 6)
-    boxes = torch.rand(3, 7, 4).sort(dim=2).values[..., [0, 1, 2, 3]]
-    together = pool_batch(cells, boxes)
-    assert together.shape == (3, 7, 5)
-    for photo in range(3):
-        torch.testing.assert_close(pool_batch(cells[photo : photo + 1], boxes[photo : photo + 1])[0], together[photo])
-
-
 def test_gradients_reach_the_map_and_agree_with_differences() -> None:
     torch.manual_seed(0)
     cells = torch.randn(1, 2, 3, 4, dtype=torch.float64, requires_grad=True)

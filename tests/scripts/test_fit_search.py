@@ -25,12 +25,6 @@ def test_an_absent_list_must_not_name_things_in_captions(tmp_path: Path) -> None
         read_absent_list(file, [])
 
 
-@pytest.mark.parametrize("name", ["absent_queries.txt", "absent_things.txt"])
-def test_the_lists_of_the_benchmarks_have_two_hundred_queries(name: str) -> None:
-    texts = read_absent_list(Path(__file__).parents[2] / "benchmarks" / name, [])
-    assert len(texts) == len(set(texts)) == 200
-
-
 def test_no_thing_is_in_both_lists() -> None:
     folder = Path(__file__).parents[2] / "benchmarks"
     fitted = NamedThings([read_absent_list(folder / "absent_queries.txt", [])])

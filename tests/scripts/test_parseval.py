@@ -8,12 +8,6 @@ from parseval import bracket_scores
 from deixis.language.trees import read_tree
 
 
-def test_a_tree_agrees_with_itself() -> None:
-    tree = read_tree("(S (NP (DT A) (NN dog)) (VP (VBZ runs)) (. .))")
-    scores = bracket_scores([tree], [tree])
-    assert (scores.precision, scores.recall, scores.f1, scores.exact) == (1, 1, 1, 1)
-
-
 def test_precision_and_recall_count_brackets() -> None:
     gold = read_tree("(S (NP (NP (DT a) (NN dog)) (PP (IN in) (NP (NN snow)))) (VP (VBZ runs)))")
     found = read_tree("(S (NP (DT a) (NN dog)) (PP (IN in) (NP (NN snow))) (NP (VBZ runs)))")

@@ -22,21 +22,6 @@ def test_transitions_are_learned() -> None:
     assert model.decode(np.array([[1], [2], [2], [0], [2]])) == ["y", "y", "y", "x", "x"]
 
 
-def test_the_same_seed_gives_the_same_model() -> None:
-    one, two = (learn(toy_sentences(), ["x", "y"], bits=2, epochs=3, seed=5, about={}) for _ in range(2))
-    assert (one.weights == two.weights).all()
-    assert (one.transitions == two.transitions).all()
-
-
-def test_progress_is_reported_after_each_epoch() -> None:
-    reports: list[tuple[int, float]] = []
-    learn(
-        toy_sentences(), ["x", "y"], bits=2, epochs=20, seed=0, about={}, after_epoch=lambda *done: reports.append(done)
-    )
-    assert [epoch for epoch, _ in reports] == list(range(20))
-    assert reports[-1][1] == 1.0
-
-
 def test_the_average_is_over_the_weights_after_every_step() -> None:
     chance = np.random.default_rng(0)
     averaged = _Averaged((3, 2))

@@ -33,11 +33,6 @@ def test_description_and_card_are_kept_and_the_rest_is_replaced(tmp_path: Path) 
     np.testing.assert_array_equal(found.arrays["a"], np.ones(3))
 
 
-def test_a_part_is_shipped_to_a_new_directory(tmp_path: Path) -> None:
-    ship_part(Artifact("tagger", {}, {"a": np.ones(3, np.float32)}), tmp_path / "new" / "tagger", half=True)
-    assert read_artifact(tmp_path / "new" / "tagger").half
-
-
 TEXTS = ["A man in an orange hat pets his dog.", "two dogs", "A puppy"]
 DESCRIPTION = ("--summary=compares", "--trained-on=photos", "--licence=free", "--scores", "of=dev", "i2t_r1=50.8")
 

@@ -51,11 +51,6 @@ def test_a_size_with_kept_aspect_ratio_is_a_multiple_of_the_patch_size(
         assert abs(high - side / proportions**0.5) <= multiple / 2 + 1e-6
 
 
-@given(sides, sides)
-def test_a_photo_is_resized_to_a_square_by_default(w: int, h: int) -> None:
-    assert InputSize(260, multiple=32).target_size(w, h) == (260, 260)
-
-
 photo_sizes = st.lists(st.tuples(st.integers(8, 90), st.integers(8, 90)), max_size=7)
 
 
@@ -166,8 +161,3 @@ def test_crop_vectors_of_joined_encoders_are_concatenated() -> None:
     photos = [noise(50, 70, 0)]
     expected = np.concatenate([first.encode_crops(photos), second.encode_crops(photos)], axis=1)
     np.testing.assert_allclose(JoinedEncoder([first, second]).encode_crops(photos), expected, rtol=1e-5)
-
-
-def test_an_empty_list_can_be_encoded() -> None:
-    assert colour_encoder().encode([]) == []
-    assert JoinedEncoder([colour_encoder(), colour_encoder()]).encode([]) == []

@@ -38,12 +38,7 @@ _GATED = 3
 def export_functions(module: nn.Module, functions: Sequence[Function] | None = None) -> dict[str, bytes]:
     """Return the graph of each function, by name; none, and a warning, if the package onnx is not installed.
 
-    Parameters
-    ----------
-    module
-        The network. What training changes must be a parameter or a buffer; everything else becomes a constant.
-    functions
-        Its inference functions; by default, those that its method ``functions`` returns, or none without one.
+    What training changes must be a parameter or a buffer of the module; everything else becomes a constant.
     """
     if functions is None:
         declared: Any = getattr(module, "functions", list)

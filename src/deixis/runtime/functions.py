@@ -17,7 +17,7 @@ from warnings import warn
 import numpy as np
 from numpy.typing import NDArray
 
-from deixis.errors import DeixisError
+from deixis.errors import DeixisError, short_reason
 from deixis.runtime.devices import (
     CPU,
     CUDA_PROVIDER,
@@ -73,17 +73,9 @@ class Array:
 
 @dataclass(frozen=True)
 class Function:
-    """An inference function of a network: the method of this name, which takes and returns tensors.
+    """An inference function of a network: the method of this name, with its arguments and results in order.
 
-    Attributes
-    ----------
-    name
-        Name of the method, and of the graph in the artifact.
-    inputs, outputs
-        Arrays by name, in the order of the arguments and of the results.
-    sizes
-        Sizes of named dimensions in the example that the export traces; 2 or more by default. With a size of 1,
-        the exported graph would be specialized to 1.
+    `sizes` are those of named dimensions in the example that the export traces; a size of 1 would specialize the graph.
     """
 
     name: str
@@ -93,15 +85,7 @@ class Function:
 
 
 class Session:
-    """One graph of an artifact, opened when it is first called. Arrays take the type of the inputs.
-
-    Parameters
-    ----------
-    files, name
-        The files of the artifact, and the name of the function.
-    device
-        cpu, or cuda for the CUDA provider.
-    """
+    """One graph of an artifact, opened when it is first called. Arrays take the type of the inputs."""
 
     def __init__(self, files: Mapping[str, CheckedFile], name: str, device: str = CPU) -> None:
         self._graph = files[f"{name}{SUFFIX}"]
@@ -122,7 +106,7 @@ class Session:
         try:
             return tuple(self._session.run(None, inputs))
         except Exception as error:  # the only common base class of onnxruntime's errors
-            raise DeixisError(f"{self.path}: cannot be run ({_short(error)})") from error
+            raise DeixisError(f"{self.path}: cannot be run ({short_reason(error)})") from error
 
     def check(self) -> None:
         """Refuse a graph that does not belong to the weights beside it, or that could read or run anything else."""
@@ -145,7 +129,7 @@ class Session:
         try:
             session = onnxruntime.InferenceSession(str(self.path), options, providers=providers)
         except Exception as error:  # as above
-            raise DeixisError(f"{self.path}: damaged, or not made by deixis ({_short(error)})") from error
+            raise DeixisError(f"{self.path}: damaged, or not made by deixis ({short_reason(error)})") from error
         if self._device != CPU and CUDA_PROVIDER not in session.get_providers():
             warn(
                 f"{self._device}: ONNX Runtime cannot use it, are CUDA and cuDNN installed? The CPU computes.",
@@ -157,33 +141,12 @@ class Session:
         return session
 
 
-def _short(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
-
-
 class Functions:
     """The inference functions of a network, called by name on arrays.
 
     A network that was loaded from an artifact is run by ONNX Runtime. Its torch module is made when `module` is first
-    used; from then on the module computes, because it may be trained.
-
-    Parameters
-    ----------
-    module
-        The torch module, for a network in training.
-    artifact
-        A saved network that has graphs, or None.
-    make_module
-        Makes the module of a saved network, whose weights are then set.
-    other_arrays
-        Names of the arrays of a saved network that are not weights of its module.
-    device
-        cpu or cuda.
-
-    Examples
-    --------
-    >>> functions = Functions(model.network)  # doctest: +SKIP
-    >>> vectors, = functions("embed_visual", rows)  # doctest: +SKIP
+    used; from then on the module computes, because it may be trained. `other_arrays` of a saved network are not
+    weights of its module.
     """
 
     def __init__(

@@ -50,22 +50,7 @@ def _to_array(tensor: Tensor) -> NDArray[Any]:
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, heads: int, bias: Tensor | None = None) -> Tensor:
-    """Attend over all positions.
-
-    Parameters
-    ----------
-    query, key, value
-        Vectors (b, n, width), those of all heads one after the other; keys and values may be more or fewer.
-    heads
-        Number of heads, which divides the width.
-    bias
-        (1, heads, n, m), added to the logits.
-
-    Returns
-    -------
-    Tensor
-        (b, n, width).
-    """
+    """Attend from n to m positions: vectors (b, n or m, width), of all heads; `bias` of logits is (1, heads, n, m)."""
     if torch.onnx.is_in_onnx_export():
         fused: Tensor = _FusedAttention.apply(query, key, value, heads, bias)  # type: ignore[no-untyped-call]
         return fused

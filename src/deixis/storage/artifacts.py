@@ -25,7 +25,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from deixis.arrays import Floats, dequantize
-from deixis.errors import DeixisError
+from deixis.errors import DeixisError, short_reason
 from deixis.storage.atomic import MARK, new_directory, new_file
 from deixis.storage.checksums import CheckedFile, FileChecks, seal, unseal
 from deixis.storage.files import is_file_name
@@ -445,8 +445,8 @@ def damaged(path: Path) -> Iterator[None]:
             raise
         raise DeixisError(f"{path}: {error}") from error
     except _DAMAGE as error:
-        reason = " ".join(str(error).split())[:200]
-        raise DeixisError(f"{path}: damaged, or not made by deixis ({type(error).__name__}: {reason})") from error
+        reason = f"{type(error).__name__}: {short_reason(error)}"
+        raise DeixisError(f"{path}: damaged, or not made by deixis ({reason})") from error
 
 
 def fingerprint_artifact(folder: Path) -> str:

@@ -57,13 +57,7 @@ def crc32_of(*parts: Any) -> int:
 
 
 def seal(document: Mapping[str, Any]) -> bytes:
-    """Return a document as JSON that ends with the checksum of the rest.
-
-    Examples
-    --------
-    >>> unseal(seal({"version": 2, "name": "dog"}))
-    {'version': 2, 'name': 'dog'}
-    """
+    """Return a document as JSON that ends with the checksum of the rest."""
     return seal_text(json.dumps(document, ensure_ascii=False, indent=1))
 
 
@@ -87,13 +81,7 @@ def unseal(content: bytes) -> Any:
 
 
 def seal_line(document: Mapping[str, Any]) -> str:
-    """Return a document as one line of JSON that ends with the checksum of the rest.
-
-    Examples
-    --------
-    >>> unseal_line(seal_line({"name": "dog"}))
-    {'name': 'dog'}
-    """
+    """Return a document as one line of JSON that ends with the checksum of the rest."""
     body = json.dumps(document, ensure_ascii=False).removesuffix("}")
     return f'{body}, "{_CHECKSUM}": "{_crc(body.encode())}"}}\n'
 

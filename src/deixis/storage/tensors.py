@@ -32,15 +32,7 @@ class StoredTensor:
 
 
 class TensorFile:
-    """A safetensors file. Opening reads the header only.
-
-    Attributes
-    ----------
-    layout
-        The place of every tensor.
-    metadata
-        The strings in the header.
-    """
+    """A safetensors file: the place of every tensor, and the strings in the header, which alone is read on opening."""
 
     def __init__(self, file: CheckedFile) -> None:
         with safe_open(file.path, framework="numpy"):  # checks the header against the size of the file

@@ -100,14 +100,6 @@ def test_photos_removed_from_the_data_set_are_removed_from_the_store(dataset: Da
     assert len(list((tmp_path / "store").glob("*.safetensors"))) == 3
 
 
-def test_old_features_of_a_changed_and_removed_photo_do_not_return(dataset: Dataset, tmp_path: Path) -> None:
-    update_store(tmp_path / "store", dataset, colour_encoder(), shard_photos=4)
-    draw(tmp_path / "images" / "0003.png", 999)
-    update_store(tmp_path / "store", dataset, colour_encoder(), shard_photos=4)
-    update_store(tmp_path / "store", make_data(tmp_path, 10, begin=4, replace=True), colour_encoder(), shard_photos=4)
-    assert "0003" not in FeatureStore(tmp_path / "store")
-
-
 def test_a_bad_photo_is_reported_and_skipped_and_tried_again(dataset: Dataset, tmp_path: Path) -> None:
     bad, missing = tmp_path / "images" / "0004.png", tmp_path / "images" / "0007.png"
     good = bad.read_bytes()
@@ -298,31 +290,6 @@ def test_a_damaged_shard_is_named_and_computed_again(
     store = FeatureStore(tmp_path / "unbroken")
     assert store.damaged() == []
     assert everything(store) == unbroken
-
-
-@pytest.mark.parametrize("fails_at", [1, 3])
-def test_a_full_disk_raises_and_loses_nothing(
-    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unbroken: dict[str, tuple], fails_at: int
-) -> None:
-    write, calls = Path.write_bytes, 0
-
-    def full(self: Path, data: bytes) -> int:
-        nonlocal calls
-        calls += self.suffix == ".safetensors"
-        if calls >= fails_at:
-            write(self, data[: len(data) // 2])
-            raise OSError(errno.ENOSPC, "No space left on device", str(self))
-        return write(self, data)
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(DeixisError, match="the disk is full"):
-        update_store(tmp_path / "store", dataset, colour_encoder(), shard_photos=4)
-    monkeypatch.undo()
-    store = FeatureStore(tmp_path / "store")
-    assert len(store) == 4 * (fails_at - 1)
-    assert not list(store.path.glob(".*partial*"))
-    update_store(tmp_path / "store", dataset, colour_encoder(), shard_photos=4)
-    assert everything(FeatureStore(tmp_path / "store")) == unbroken
 
 
 def test_ctrl_c_saves_computed_features(dataset: Dataset, tmp_path: Path) -> None:

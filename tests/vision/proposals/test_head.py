@@ -97,15 +97,6 @@ def test_the_output_of_an_anchor_belongs_to_its_cell() -> None:
     assert changed == list(range(3 * cell, 3 * cell + 3))
 
 
-@torch.no_grad()
-def test_an_untrained_head_returns_the_anchors_with_low_scores() -> None:
-    logits, boxes = ProposalHead(SHAPE)(torch.randn(2, 8, 4, 5))
-    centred = anchor_boxes(SHAPE, 4, 5)
-    corners = torch.cat([centred[:, :2] - centred[:, 2:] / 2, centred[:, :2] + centred[:, 2:] / 2], dim=1).clamp(0, 1)
-    assert torch.allclose(boxes, corners.expand(2, -1, -1))
-    assert (logits == -3).all()
-
-
 def test_boxes_are_sorted_distinct_and_inside_the_photo(network: ProposalHead) -> None:
     found = proposer(network).propose(BLANK, some_map(), top=50)
     assert 1 < len(found.boxes) == len(found.scores) <= 50
@@ -115,12 +106,6 @@ def test_boxes_are_sorted_distinct_and_inside_the_photo(network: ProposalHead) -
     assert ((found.scores > 0) & (found.scores < 1)).all()
     overlaps = geometry.iou(found.boxes, found.boxes)
     assert overlaps[~np.eye(len(overlaps), dtype=bool)].max() < 0.55
-
-
-def test_fewer_boxes_are_the_beginning_of_more(network: ProposalHead) -> None:
-    few, many = (proposer(network).propose(BLANK, some_map(), top).boxes for top in (5, 20))
-    assert len(few) == 5
-    assert np.array_equal(few, many[:5])
 
 
 def test_a_saved_head_proposes_the_same_boxes(path: Path, network: ProposalHead) -> None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 from scipy.linalg import blas
 
-from deixis.errors import DeixisError
+from deixis.errors import DeixisError, short_reason
 
 Doubles = NDArray[np.float64]
 FeatureRows = NDArray[np.float32] | NDArray[np.float64]
@@ -82,7 +82,7 @@ class DeviceProducts(Products):
         try:
             self._sums = [torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes]
         except (AssertionError, RuntimeError, TypeError) as error:
-            reason = " ".join(str(error).split())[:200]
+            reason = short_reason(error)
             raise DeixisError(f"CCA: cannot compute on the device {device!r} ({reason})") from error
 
     def add(self, x: FeatureRows, y: FeatureRows) -> None:

@@ -60,16 +60,7 @@ ARCHITECTURES = {
 
 
 def open_encoder(name: str, device: str | None = None) -> ImageEncoder:
-    """Load an encoder, or several joined by ``+``.
-
-    Parameters
-    ----------
-    name
-        Such as `efficientnet-lite2`, `focus-vit@blocks=8-9-10,side=336`, `efficientnet-lite2@aspect=keep+focus-vit` or
-        `torchvision:vgg19`.
-    device
-        Name of a torch device; by default the GPU if there is one.
-    """
+    """Load an encoder, or several joined by ``+``, such as `efficientnet-lite2@aspect=keep+focus-vit@blocks=8-9`."""
     parts = [_open_one(part, device) for part in split_joined(name, ARCHITECTURES)]
     return parts[0] if len(parts) == 1 else JoinedEncoder(parts)
 

@@ -62,11 +62,6 @@ def require_package(package: str, encoder: str, install: str) -> ModuleType:
         raise DeixisError(f"encoder {encoder} needs a package: {install}{reason}") from None
 
 
-def short_reason(error: Exception) -> str:
-    """Return the message of another library as one short line."""
-    return " ".join(str(error).split())[:200]
-
-
 def weights_in_package(package: str, file: str, sha256: str, encoder: str, install: str) -> Path:
     """Return the path of weights inside a package, without importing it. Their hash must match."""
     spec = importlib.util.find_spec(package)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deixis.errors import DeixisError
+from deixis.errors import DeixisError, short_reason
 from deixis.vision.encoders.base import (
     IMAGENET,
     EncoderName,
@@ -18,7 +18,6 @@ from deixis.vision.encoders.base import (
     PixelScale,
     check_side,
     require_package,
-    short_reason,
 )
 from deixis.vision.encoders.torch_network import Maps, TorchNetwork, hash_weights
 

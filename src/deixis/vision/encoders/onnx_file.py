@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deixis.errors import DeixisError
+from deixis.errors import DeixisError, short_reason
 from deixis.runtime.devices import onnx_runtime
 from deixis.storage.files import hash_file
 from deixis.vision.encoder import Pixels
-from deixis.vision.encoders.base import IMAGENET, EncoderName, LoadedNetwork, Options, PixelScale, short_reason
+from deixis.vision.encoders.base import IMAGENET, EncoderName, LoadedNetwork, Options, PixelScale
 
 SIDE, STRIDE = 224, 32
 SCALES = {

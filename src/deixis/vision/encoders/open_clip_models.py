@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from deixis.errors import DeixisError
+from deixis.errors import DeixisError, short_reason
 from deixis.vision.encoder import InputSize
-from deixis.vision.encoders.base import EncoderName, LoadedNetwork, Options, PixelScale, require_package, short_reason
+from deixis.vision.encoders.base import EncoderName, LoadedNetwork, Options, PixelScale, require_package
 
 if TYPE_CHECKING:
     from torch import Tensor

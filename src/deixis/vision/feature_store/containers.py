@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from deixis.errors import DatasetError
+from deixis.errors import DatasetError, short_reason
 from deixis.storage.archives import MAX_RATIO
 
 ID_NAMES = ("ids", "names", "files", "filenames", "file_names", "images", "image_ids", "photo_ids", "id")
@@ -103,8 +103,7 @@ def readable(path: Path) -> Iterator[None]:
     try:
         yield
     except _DAMAGE as error:
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise DatasetError(f"{path}: cannot be read ({reason})") from error
+        raise DatasetError(f"{path}: cannot be read ({short_reason(error) or type(error).__name__})") from error
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from safetensors.numpy import save
 
 from deixis import __version__
 from deixis.arrays import Floats
-from deixis.errors import DeixisError
+from deixis.errors import DeixisError, short_reason
 from deixis.storage.atomic import new_file
 from deixis.storage.checksums import CheckedFile, FileChecks, seal, unseal
 from deixis.storage.files import hash_file, read_regular
@@ -106,7 +106,7 @@ def read_manifest(folder: Path) -> StoreManifest:
     except OSError as error:
         raise DeixisError(f"{path}: cannot be read ({error.strerror or error})") from None
     except (ValueError, RecursionError) as error:
-        raise _damaged(path, " ".join(str(error).split())) from None
+        raise _damaged(path, short_reason(error)) from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise DeixisError(f"{path}: not the manifest of a feature store")
     if document.get("version") not in (1, VERSION):
@@ -336,7 +336,7 @@ def _explain_damage(path: Path) -> Iterator[None]:
         OverflowError,
         RecursionError,
     ) as error:
-        reason = " ".join(str(error).split())
+        reason = short_reason(error)
         raise DeixisError(
             f"{path}: damaged ({reason}); run the same deixis features command again to compute this part"
         ) from None

@@ -377,28 +377,10 @@ def import_features(
 ) -> UpdateReport:
     """Import vectors of photos, of regions, or of both into a feature store.
 
-    Nothing is written unless everything is valid: as many names as vectors, no duplicates, finite numbers.
-
-    Parameters
-    ----------
-    path
-        Directory of the store; created if missing.
-    dataset
-        The data set. Photos are matched by id, file name with or without suffix, or Flickr number.
-    photos
-        Vectors of photos: npy, npz, HDF5, MATLAB or safetensors. Without it, the vector of a photo is the mean of its
-        regions.
-    regions
-        Vectors and boxes of regions: a file or a folder, see above. Boxes are in pixels of the photo, or of the size
-        that the file gives it, or fractions of the photo.
-    boxes
-        A file with the boxes, if `regions` has none, such as one npy file beside the other.
-    ids
-        Names of the photos, if the files have none: one per line, a JSON list, or Karpathy's ``dataset.json``.
-    box_format
-        xyxy: two corners; xywh: one corner, width and height.
-    on_progress
-        Progress callback.
+    Photos are matched by id, file name or Flickr number; `ids` has their names if the files have none. Boxes, in
+    `regions` or in a file of their own, are in pixels of the photo, or of the size that the file gives it, or
+    fractions. Without `photos`, the vector of a photo is the mean of its regions. Nothing is written unless everything
+    is valid.
     """
     columns = dataset.tables["photos"].select(["id", "sha256", "file", "width", "height"]).to_pydict().values()
     about = {photo: details for photo, *details in zip(*columns, strict=True)}

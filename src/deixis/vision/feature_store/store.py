@@ -52,19 +52,7 @@ class FeatureStore:
     """The features of a data set by one encoder, as written by ``deixis features``.
 
     Opening reads the ids only; vectors and maps are read on access. The store is a snapshot: later changes by other
-    processes are not visible.
-
-    Parameters
-    ----------
-    path
-        The store's directory.
-    fingerprint
-        Expected fingerprint of the encoder.
-
-    Attributes
-    ----------
-    contents : Contents
-        Encoder, dimensions and what else is stored of each photo.
+    processes are not visible. A store of an encoder with another `fingerprint` is refused.
 
     Examples
     --------

@@ -141,24 +141,9 @@ def update_store(
     compute: ComputeFeatures | None = None,
     on_progress: OnProgress = no_progress,
 ) -> UpdateReport:
-    """Compute the features of new and changed photos.
+    """Compute the features of new and changed photos, by default of all, and remove those that the data set lost.
 
-    Parameters
-    ----------
-    path
-        Directory of the store; created if missing. A store of another encoder is refused.
-    dataset
-        The data set. Photos that it no longer contains are removed from the store.
-    photos
-        Photos to compute; by default all.
-    options
-        Features to compute in addition to feature maps.
-    shard_photos
-        Maximum number of photos in a file of the store.
-    compute
-        Function that computes the features, for example on a cluster; by default this process.
-    on_progress
-        Progress callback.
+    A missing store is created and one of another encoder refused. `compute` may be that of a cluster.
     """
     options = options or FeatureOptions()
     contents = _contents(encoder, options)

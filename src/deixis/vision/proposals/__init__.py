@@ -64,15 +64,7 @@ _HEAD_ENCODERS = ("deixis", "deixis-fast")
 
 
 def open_proposer(name: str, encoder: str | None = None) -> Proposer:
-    """Return a proposer by name.
-
-    Parameters
-    ----------
-    name
-        One of `PROPOSERS`.
-    encoder
-        Name of the encoder of the feature maps. The proposer ``head`` requires the encoder that it was trained with.
-    """
+    """Return a proposer by name; ``head`` requires the encoder that it was trained with."""
     if name not in _OPENERS:
         raise DeixisError(f"no proposer {name}; choose one of {', '.join(PROPOSERS)}")
     if name == "head" and encoder is not None and encoder.partition("@")[0] not in _HEAD_ENCODERS:

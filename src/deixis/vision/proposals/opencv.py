@@ -56,33 +56,15 @@ def resize_for_search(photo: Image.Image, side: int) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True)
 class EdgeBoxesSettings:
-    """Settings of Edge Boxes, chosen on training photos.
+    """Settings of Edge Boxes, chosen on training photos."""
 
-    Attributes
-    ----------
-    side
-        Photos are resized to about as many pixels as a square of this side.
-    blur
-        Standard deviation in pixels of the Gaussian blur before the gradient.
-    step
-        IoU of neighbouring windows (alpha of the paper).
-    overlap
-        IoU threshold of non-maximum suppression (beta).
-    size_bias
-        Exponent of the perimeter (kappa). Higher values prefer small boxes.
-    smallest
-        Minimum area of a box as a fraction of the photo.
-    longest
-        Maximum aspect ratio of a box.
-    """
-
-    side: int = 245
-    blur: float = 2.0
-    step: float = 0.65
-    overlap: float = 0.55
-    size_bias: float = 1.3
-    smallest: float = 0.004
-    longest: float = 3.0
+    side: int = 245  # photos are resized to about as many pixels as a square of this side
+    blur: float = 2.0  # standard deviation in pixels of the Gaussian blur before the gradient
+    step: float = 0.65  # IoU of neighbouring windows (alpha of the paper)
+    overlap: float = 0.55  # IoU threshold of non-maximum suppression (beta)
+    size_bias: float = 1.3  # exponent of the perimeter (kappa); higher values prefer small boxes
+    smallest: float = 0.004  # minimum area of a box as a fraction of the photo
+    longest: float = 3.0  # maximum aspect ratio of a box
 
 
 class EdgeBoxes:
@@ -153,21 +135,11 @@ def thin_contours(cv2: Any, strength: Plane, normal: Plane) -> Plane:
 
 @dataclass(frozen=True)
 class SelectiveSearchSettings:
-    """Settings of selective search, chosen on training photos.
+    """Settings of selective search, chosen on training photos."""
 
-    Attributes
-    ----------
-    side
-        Photos are resized to about as many pixels as a square of this side.
-    mode
-        ``fast``, or ``quality`` with more colour spaces and merging strategies, which is several times slower.
-    overlap
-        IoU threshold of non-maximum suppression.
-    """
-
-    side: int = 245
-    mode: Literal["fast", "quality"] = "fast"
-    overlap: float = 0.6
+    side: int = 245  # photos are resized to about as many pixels as a square of this side
+    mode: Literal["fast", "quality"] = "fast"  # quality: more colour spaces and strategies, several times slower
+    overlap: float = 0.6  # IoU threshold of non-maximum suppression
 
 
 class SelectiveSearch:
