@@ -40,7 +40,7 @@ ROOT = Path(__file__).parents[1]
 DOCS, PAGE = ROOT / "docs", "benchmarks.md"
 MAX_LINES = 8
 INSTALL_S = 600
-PACKAGES = ("numpy", "scipy", "torch", "onnxruntime", "numba", "pyarrow", "pillow", "sqlalchemy", "fastapi", "uvicorn")
+PACKAGES = ("numpy", "scipy", "torch", "onnxruntime", "pyarrow", "pillow", "sqlalchemy", "fastapi", "uvicorn")
 _LEFT_OUT = re.compile(r"left out|not installed|is missing|without peers|no peer|has no ", re.IGNORECASE)
 
 _HEAD = """# Benchmarks

@@ -1,6 +1,6 @@
 """R@K of a photos × sentences matrix: our implementation, sorting, torchmetrics and ranx in the same run.
 
-    python benchmarks/retrieval.py [--photos 5000] [--captions 5] [--peer-queries 100] [--repeats 3] [--numpy]
+    python benchmarks/retrieval.py [--photos 5000] [--captions 5] [--peer-queries 100] [--repeats 3]
 
 torchmetrics (with torch) and ranx are optional; a missing one is reported and left out. They store every query's list
 as objects and would need hours and tens of gigabytes for the whole matrix, so a second table compares all of them on
@@ -10,15 +10,14 @@ Everything runs once as a warm-up (ranx compiles then), then in turns, equally o
 up the threads and is more reliable than wall time on a busy machine. Memory is the maximum beyond the matrix itself
 (Linux only). All must give the same R@K.
 
-Large matrices are counted by numba if it is installed; --numpy disables it. Each direction is also compared alone:
-photos with a count of the rows only, sentences with a count of both, because ours never counts columns alone.
+Each direction is also compared alone: photos with a count of the rows only, sentences with a count of both, because
+ours never counts columns alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
-import math
 import threading
 import time
 import warnings
@@ -28,7 +27,6 @@ from pathlib import Path
 
 import numpy as np
 
-from deixis.evaluation import ranks as ranks_module
 from deixis.evaluation.ranks import compute_ranks, make_pairs
 from deixis.evaluation.retrieval import recall_at_k
 
@@ -216,28 +214,20 @@ def report(title: str, ours: Timing, others: list[Timing]) -> None:
     print(flush=True)
 
 
-def counter(cells: int) -> str:
-    compiled = ranks_module._fastest_counter(cells) is not ranks_module._count_rows
-    return "numba" if compiled else "numpy"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--photos", type=int, default=5000)
     parser.add_argument("--captions", type=int, default=5)
     parser.add_argument("--peer-queries", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--numpy", action="store_true", help="do not use numba")
     options = parser.parse_args()
-    if options.numpy:
-        ranks_module._CELLS_WORTH_COMPILING = math.inf
-    warnings.simplefilter("ignore")  # numba warns about its own casts
+    warnings.simplefilter("ignore")  # ranx warns about casts
     rng = np.random.default_rng(0)
     owners = np.arange(options.photos * options.captions) // options.captions
     scores = rng.standard_normal((options.photos, len(owners)), dtype=np.float32)
     scores[owners, np.arange(len(owners))] += 3
     size = f"{scores.shape[0]} × {scores.shape[1]} float32, {scores.nbytes / 1e6:.0f} MB"
-    print(f"{size}, counted by {counter(scores.size)}")
+    print(size)
     against_peers(scores[: options.peer_queries], owners, options.repeats)
     against_sorting(scores, owners, options.repeats)
 

@@ -21,6 +21,8 @@ Statistic = Callable[[Counts], FloatArray]
 Key = TypeVar("Key", bound=Hashable)
 
 _CELLS_PER_BATCH = 4_000_000
+_LEVEL = 0.95
+_QUANTILES = ((1 - _LEVEL) / 2, (1 + _LEVEL) / 2)
 _ROUNDS_PER_BATCH = 100
 
 ONE_PHOTO = "all mentions are in one photo"
@@ -29,11 +31,10 @@ NO_SAMPLE = "no bootstrap sample has a mention"
 
 @dataclass(frozen=True)
 class Interval:
-    """A bootstrap percentile interval of a score."""
+    """The 95 % bootstrap percentile interval of a score."""
 
     low: float
     high: float
-    level: float = 0.95
 
 
 class PlainResult:
@@ -55,7 +56,7 @@ def to_json(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The difference a - b of two systems on the same units, with its interval.
+    """The difference a - b of two systems on the same units, with its 95 % interval.
 
     `p` is two-sided: twice the smaller fraction of samples on either side of 0, at least 2 / (rounds + 1).
     """
@@ -64,7 +65,6 @@ class Comparison:
     low: float
     high: float
     p: float
-    level: float = 0.95
 
 
 def mean_of(values: npt.ArrayLike) -> Statistic:
@@ -124,7 +124,7 @@ def centre_interval(score: float, bootstrapped: Interval) -> Interval:
     higher in bootstrap samples. The samples show how much the score varies, but not around which value.
     """
     half = (bootstrapped.high - bootstrapped.low) / 2
-    return Interval(max(score - half, 0.0), min(score + half, 100.0), bootstrapped.level)
+    return Interval(max(score - half, 0.0), min(score + half, 100.0))
 
 
 def with_intervals(
@@ -146,13 +146,13 @@ def in_batches(of_samples: Callable[[AnyArray], FloatArray], counts: AnyArray) -
     return np.concatenate([of_samples(np.ascontiguousarray(counts[at : at + _ROUNDS_PER_BATCH].T)) for at in parts])
 
 
-def bootstrap(statistic: Statistic, n: int, *, rounds: int = 1000, level: float = 0.95, seed: int = 0) -> Interval:
+def bootstrap(statistic: Statistic, n: int, *, rounds: int = 1000, seed: int = 0) -> Interval:
     """Compute the percentile bootstrap interval of a statistic over `n` units."""
-    return bootstrap_all({"": statistic}, n, rounds=rounds, level=level, seed=seed)[""]
+    return bootstrap_all({"": statistic}, n, rounds=rounds, seed=seed)[""]
 
 
 def bootstrap_all(
-    statistics: Mapping[Key, Statistic], n: int, *, rounds: int = 1000, level: float = 0.95, seed: int = 0
+    statistics: Mapping[Key, Statistic], n: int, *, rounds: int = 1000, seed: int = 0
 ) -> dict[Key, Interval]:
     """Compute the intervals of several statistics over the same `n` units, from the same samples.
 
@@ -163,11 +163,7 @@ def bootstrap_all(
         for key, statistic in statistics.items():
             value = statistic(counts)
             values[key].append(value[~np.isnan(value)])
-    return {
-        key: _percentile_interval(joined, level)
-        for key, drawn in values.items()
-        if len(joined := np.concatenate(drawn))
-    }
+    return {key: _percentile_interval(joined) for key, drawn in values.items() if len(joined := np.concatenate(drawn))}
 
 
 class NamedScores:
@@ -246,21 +242,13 @@ def _in_samples_with(queries: IntArray, statistic: Statistic) -> Statistic:
     return lambda counts: np.where(counts @ queries > 0, statistic(counts), np.nan)
 
 
-def compare(
-    a: Statistic, b: Statistic, n: int, *, rounds: int = 10_000, level: float = 0.95, seed: int = 0
-) -> Comparison:
+def compare(a: Statistic, b: Statistic, n: int, *, rounds: int = 10_000, seed: int = 0) -> Comparison:
     """Compare two systems on the same `n` units by the paired bootstrap."""
-    return compare_all({"": a}, {"": b}, n, rounds=rounds, level=level, seed=seed)[""]
+    return compare_all({"": a}, {"": b}, n, rounds=rounds, seed=seed)[""]
 
 
 def compare_all(
-    a: Mapping[str, Statistic],
-    b: Mapping[str, Statistic],
-    n: int,
-    *,
-    rounds: int = 10_000,
-    level: float = 0.95,
-    seed: int = 0,
+    a: Mapping[str, Statistic], b: Mapping[str, Statistic], n: int, *, rounds: int = 10_000, seed: int = 0
 ) -> dict[str, Comparison]:
     """Compare two systems by every statistic that both have, from the same samples of `n` units."""
     values: dict[str, list[FloatArray]] = {name: [] for name in a if name in b}
@@ -269,21 +257,21 @@ def compare_all(
             drawn.append(a[name](counts) - b[name](counts))
     once = np.ones((1, n))
     return {
-        name: _comparison(float((a[name](once) - b[name](once))[0]), np.concatenate(drawn), level)
+        name: _comparison(float((a[name](once) - b[name](once))[0]), np.concatenate(drawn))
         for name, drawn in values.items()
     }
 
 
-def _comparison(difference: float, drawn: FloatArray, level: float) -> Comparison:
-    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+def _comparison(difference: float, drawn: FloatArray) -> Comparison:
+    interval = _percentile_interval(drawn)
     one_side = min(int((drawn <= 0).sum()), int((drawn >= 0).sum()))
     p = min(1.0, 2 * (one_side + 1) / (len(drawn) + 1))
-    return Comparison(difference, float(low), float(high), p, level)
+    return Comparison(difference, interval.low, interval.high, p)
 
 
-def _percentile_interval(values: FloatArray, level: float) -> Interval:
-    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(float(low), float(high), level)
+def _percentile_interval(values: FloatArray) -> Interval:
+    low, high = np.quantile(values, _QUANTILES)
+    return Interval(float(low), float(high))
 
 
 def _samples(n: int, rounds: int, seed: int) -> Iterator[Counts]:

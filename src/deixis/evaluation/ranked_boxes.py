@@ -23,8 +23,6 @@ IOU = 0.5
 NEVER = np.iinfo(np.intp).max
 """The rank of the first correct box if no box is correct."""
 
-_CELLS_PER_BATCH = 50_000
-
 
 @dataclass(frozen=True)
 class RankedBoxes:
@@ -89,34 +87,13 @@ def first_of_each(ranked: RankedBoxes, flags: BoolArray) -> BoolArray:
 
 def kept_by_nms(ranked: RankedBoxes) -> BoolArray:
     """Return (n,) which boxes greedy NMS keeps in each ranking, as `geometry.nms` does."""
-    kept = np.ones(len(ranked.owner), dtype=np.bool_)
-    by_size = np.argsort(ranked.sizes, kind="stable")  # rankings of similar size share a batch
-    batch_size = max(1, _CELLS_PER_BATCH // max(1, int(ranked.sizes.max(initial=0))))
-    starts = ranked.starts
-    for begin in range(0, len(by_size), batch_size):
-        rows = by_size[begin : begin + batch_size]
-        width = int(ranked.sizes[rows].max())
-        columns = np.arange(width)
-        inside = columns < ranked.sizes[rows, None]
-        index = np.where(inside, starts[rows, None] + columns, 0)
-        kept[index[inside]] = _suppress(ranked.boxes[index], inside)[inside]
-    return kept
-
-
-def _suppress(boxes: Boxes, alive: BoolArray) -> BoolArray:
-    """Greedy NMS of (rankings, width, 4) boxes, best first; all rankings advance together."""
-    alive = alive.copy()
-    sides = np.ascontiguousarray(np.moveaxis(boxes, 2, 0))
-    for step in range(alive.shape[1] - 1):
-        rows = np.flatnonzero(alive[:, step])
-        overlap = geometry.iou_of_sides(sides[:, rows, step, None], sides[:, rows, step + 1 :])
-        alive[rows, step + 1 :] &= overlap < IOU
-    return alive
+    falling = -np.arange(len(ranked.owner), dtype=np.float64)
+    return Overlaps.from_boxes(ranked.boxes, ranked.sizes).kept(falling[None])[0]
 
 
 _BITS = 64
 _ROWS_PER_BATCH = 4096
-_CELLS_PER_SHARED_BATCH = 1 << 20
+_CELLS_PER_BATCH = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -157,7 +134,7 @@ class Overlaps:
         by_size = np.argsort(self.counts, kind="stable")
         by_size = by_size[self.counts[by_size] > 0]
         widest = int(self.counts.max(initial=1))
-        photos = max(1, min(_ROWS_PER_BATCH, _CELLS_PER_SHARED_BATCH // widest) // max(1, rankings))
+        photos = max(1, min(_ROWS_PER_BATCH, _CELLS_PER_BATCH // widest) // max(1, rankings))
         for begin in range(0, len(by_size), photos):
             yield by_size[begin : begin + photos]
 

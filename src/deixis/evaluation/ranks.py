@@ -9,17 +9,15 @@ and likewise for a column. Equal scores therefore count against the system (a co
 correct answers do not lower each other's rank.
 
 Both directions are counted in one pass, in blocks of rows that stay in the processor's cache, so that the scores can be
-in a file or computed on demand. With numba (`pip install deixis[fast]`), a compiled loop counts large matrices.
+in a file or computed on demand.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,16 +37,8 @@ TIE_RULE = "pessimistic: a wrong answer with the score of the best right one is 
 
 _BYTES_IN_CACHE = 3 << 18
 _CELLS_PER_TASK = 1 << 22
-# A byte counts up to 255, and the compiled loop takes four rows at a time.
-_ROWS_PER_TASK = 252
-_ROWS_AT_ONCE = 4
-# Loading numba takes longer than it saves on one matrix of this size. Computing that matrix takes much longer still,
-# and every further matrix takes less than half the time.
-_CELLS_WORTH_COMPILING = 50_000_000
-
-# Arguments: scores, index of the first row, best positive of each row and of each column, output for the row counts.
-# Returns the column counts.
-RowCounter = Callable[[AnyArray, int, AnyArray, AnyArray | None, IntArray], AnyArray]
+_ROWS_PER_TASK = 255
+"""A byte counts up to 255."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +101,6 @@ def compute_ranks(scores: Scores, positives: Pairs, ignored: Pairs | None = None
     column_best = None
     if columns:
         column_best = _best(positives.columns, gather(blocks, positives.rows, positives.columns), width)
-    count_rows = _fastest_counter(height * width)
     rank_of_row = np.empty(height)
     rank_of_column = np.ones(width if columns else 0)
     for begin, block in iterate_blocks(blocks):
@@ -120,7 +109,7 @@ def compute_ranks(scores: Scores, positives: Pairs, ignored: Pairs | None = None
         row, column, is_right = not_wrong.rows[here] - begin, not_wrong.columns[here], right[here]
         value = as_comparable(block[row, column])
         row_best = _best(row[is_right], value[is_right], len(block))
-        at_least_row, at_least_column = _count_at_least(block, begin, row_best, column_best, count_rows)
+        at_least_row, at_least_column = _count_at_least(block, begin, row_best, column_best)
         rank_of_row[begin:end] = 1 + at_least_row - _tally(row[value >= row_best[row]], len(block))
         if column_best is not None:
             rank_of_column += at_least_column - _tally(column[value >= column_best[column]], width)
@@ -208,104 +197,19 @@ def _tally(indices: IntArray, size: int) -> IntArray:
     return np.bincount(indices, minlength=size)
 
 
-def _fastest_counter(cells: int) -> RowCounter:
-    """The compiled loop for large matrices if numba is installed, otherwise numpy."""
-    loop = _compiled_loop() if cells >= _CELLS_WORTH_COMPILING else None
-    if loop is None:
-        return _count_rows
-
-    def count(
-        scores: AnyArray, first_row: int, row_best: AnyArray, column_best: AnyArray | None, by_row: IntArray
-    ) -> AnyArray:
-        types = {each.dtype for each in (scores, row_best, column_best) if each is not None}
-        cut = len(scores) // _ROWS_AT_ONCE * _ROWS_AT_ONCE
-        if len(types) > 1 or scores.dtype not in (np.float32, np.float64):  # to limit the number of compiled versions
-            cut = 0
-        by_column = np.zeros(0 if column_best is None else scores.shape[1], dtype=np.int32)
-        if cut:
-            suspect = loop(scores[:cut], row_best[:cut], column_best, by_row[:cut], by_column)
-            # The sum may have overflowed, so each score is tested.
-            if suspect < cut:
-                check_finite(scores[suspect:cut], first_row + suspect, "scores")
-        by_column += _count_rows(scores[cut:], first_row + cut, row_best[cut:], column_best, by_row[cut:])
-        return by_column
-
-    return count
-
-
-@cache
-def _compiled_loop() -> Callable[..., int] | None:
-    """Compile `_count_loop` on its first call, cached on disk if there is a writable folder; None without numba."""
-    try:
-        import numba
-    except ImportError:
-        return None
-    if getattr(numba.config, "DISABLE_JIT", 0):  # the uncompiled loop would take minutes
-        return None
-    # Additions may be reordered, which makes sums fast. The compiler must not assume finite numbers: it would then drop
-    # the check that the sums are for. numba's own threads abort the process when two callers use them at once, so the
-    # loop runs in the caller's threads and releases the GIL.
-    options: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "nsz"}}
-    uncached: Callable[..., int] = numba.njit(**options)(_count_loop)
-    try:
-        cached: Callable[..., int] = numba.njit(cache=True, **options)(_count_loop)
-    except RuntimeError:  # numba found no writable folder
-        return uncached
-
-    def call(*arrays: AnyArray | None) -> int:
-        try:
-            return cached(*arrays)
-        except Exception:  # a damaged cache or a full disk must not prevent scoring
-            return uncached(*arrays)
-
-    return call
-
-
-def _count_loop(
-    scores: AnyArray, row_best: AnyArray, column_best: AnyArray | None, by_row: IntArray, by_column: AnyArray
-) -> int:
-    """Check, compare and count in one pass; return the first row whose scores may not be finite, or their number.
-
-    Four rows together are much faster: memory delivers several streams better than one, and the best score and the
-    count of a column are loaded once for the four.
-    """
-    height, width = scores.shape
-    suspect: int = height
-    for row in range(0, height, _ROWS_AT_ONCE):
-        best_a, best_b, best_c, best_d = row_best[row], row_best[row + 1], row_best[row + 2], row_best[row + 3]
-        count_a = count_b = count_c = count_d = 0
-        total = scores.dtype.type(0)
-        for column in range(width):
-            a, b = scores[row, column], scores[row + 1, column]
-            c, d = scores[row + 2, column], scores[row + 3, column]
-            total += (a + b) + (c + d)
-            count_a += a >= best_a
-            count_b += b >= best_b
-            count_c += c >= best_c
-            count_d += d >= best_d
-            if column_best is not None:
-                best = column_best[column]
-                by_column[column] += (a >= best) + (b >= best) + (c >= best) + (d >= best)
-        by_row[row], by_row[row + 1], by_row[row + 2], by_row[row + 3] = count_a, count_b, count_c, count_d
-        # Not isfinite, which subtracts the number from itself: with reordered sums the compiler makes that 0.
-        if suspect == height and not -np.inf < total < np.inf:
-            suspect = row
-    return suspect
-
-
 def _count_at_least(
-    block: AnyArray, first_row: int, row_best: AnyArray, column_best: AnyArray | None, count_rows: RowCounter
+    block: AnyArray, first_row: int, row_best: AnyArray, column_best: AnyArray | None
 ) -> tuple[IntArray, IntArray]:
     """Count the scores of each row and of each column that are at least its best positive."""
     height, width = block.shape
-    step = min(_ROWS_PER_TASK, max(4, _CELLS_PER_TASK // width // 4 * 4))
+    step = min(_ROWS_PER_TASK, max(1, _CELLS_PER_TASK // width))
     by_row = np.empty(height, dtype=np.int64)
     by_column = np.zeros(0 if column_best is None else width, dtype=np.int64)
 
     def count(begin: int) -> AnyArray:
         rows = slice(begin, min(begin + step, height))
         scores = as_comparable(block[rows])
-        return count_rows(scores, first_row + begin, row_best[rows], column_best, by_row[rows])
+        return _count_rows(scores, first_row + begin, row_best[rows], column_best, by_row[rows])
 
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         for counts in pool.map(count, range(0, height, step)):
@@ -316,7 +220,7 @@ def _count_at_least(
 def _count_rows(
     scores: AnyArray, first_row: int, row_best: AnyArray, column_best: AnyArray | None, by_row: IntArray
 ) -> npt.NDArray[np.uint8]:
-    """Count at most 252 rows: into `by_row`, and by column into bytes, which are fastest to add."""
+    """Count at most 255 rows: into `by_row`, and by column into bytes, which are fastest to add."""
     height, width = scores.shape
     step = max(1, _BYTES_IN_CACHE // (width * scores.itemsize))
     by_column = np.zeros(0 if column_best is None else width, dtype=np.uint8)

@@ -16,7 +16,7 @@ regions    regions, all phrases          the phrases of the region
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -52,6 +52,7 @@ from deixis.storage.atomic import new_file
 from deixis.storage.files import escape_formula
 
 _CELLS_PER_BATCH = 1 << 20
+_PERCENTAGES = range(1, 101)
 _PLOTS = (".png", ".svg", ".pdf")
 
 JsonValue = str | int | float | None | dict[str, int] | dict[str, list[float] | None]
@@ -157,10 +158,9 @@ class RetrievalResult(NamedScores):
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Values of a ranking as a function of the percentage of the ranked list that is inspected."""
+    """A value of a ranking as a function of the percentage of the ranked list that is inspected, from 1 to 100."""
 
     ranking: Ranking
-    percentages: tuple[float, ...]
     statistics: Mapping[int, Statistic]
 
     @cached_property
@@ -174,16 +174,16 @@ class Curve:
         return tuple(bootstrap_all(self.statistics, self.ranking.photos).values())
 
 
-def recall_curve(ranking: Ranking, percentages: Sequence[float] = tuple(range(1, 101))) -> Curve:
+def recall_curve(ranking: Ranking) -> Curve:
     """Compute recall as a function of the percentage of the ranked list, by the best correct answer of each query.
 
     A query is found at p % when 100 · rank / candidates ≤ p.
     """
     reached = 100 * ranking.ranks / ranking.candidates
-    return _curve(ranking, percentages, lambda limit: percentage(ranking, reached <= limit))
+    return Curve(ranking, {limit: percentage(ranking, reached <= limit) for limit in _PERCENTAGES})
 
 
-def match_curve(ranking: Ranking, percentages: Sequence[float] = tuple(range(1, 101))) -> Curve:
+def match_curve(ranking: Ranking) -> Curve:
     """Compute the mean number of matches as a function of the percentage of the ranked list (m-RNN, Figure 6).
 
     A correct answer counts at p % when 100 · rank / candidates ≤ p. Needs a ranking of
@@ -193,18 +193,9 @@ def match_curve(ranking: Ranking, percentages: Sequence[float] = tuple(range(1, 
     if ranks is None or queries is None:
         raise DeixisError("the ranking has no ranks of all correct answers; pass all_matches=True to recall_at_k")
     reached, count = 100 * ranks / ranking.candidates[queries], len(ranking.ranks)
-
-    def matches(limit: float) -> Statistic:
-        found = np.bincount(queries[reached <= limit], minlength=count)
-        return mean_over(found, ranking.units, ranking.photos)
-
-    return _curve(ranking, percentages, matches)
-
-
-def _curve(ranking: Ranking, percentages: Sequence[float], statistic_at: Callable[[float], Statistic]) -> Curve:
-    if not percentages or not all(0 <= each <= 100 for each in percentages):
-        raise DeixisError("percentages: must be numbers from 0 to 100")
-    return Curve(ranking, tuple(percentages), {at: statistic_at(limit) for at, limit in enumerate(percentages)})
+    matches = {limit: np.bincount(queries[reached <= limit], minlength=count) for limit in _PERCENTAGES}
+    statistics = {limit: mean_over(found, ranking.units, ranking.photos) for limit, found in matches.items()}
+    return Curve(ranking, statistics)
 
 
 def check_curve_path(path: Path) -> None:
@@ -255,8 +246,8 @@ def _plot(path: Path, curves: Mapping[str, Curve]) -> None:
     colours = ("#0072B2", "#D55E00")
     for axes, colour, (name, curve) in zip(figure.subplots(1, len(curves)), colours, curves.items(), strict=False):
         low, high = zip(*((bounds.low, bounds.high) for bounds in curve.interval), strict=True)
-        axes.fill_between(curve.percentages, low, high, color=colour, alpha=0.2, linewidth=0)
-        axes.plot(curve.percentages, curve.values, color=colour)
+        axes.fill_between(_PERCENTAGES, low, high, color=colour, alpha=0.2, linewidth=0)
+        axes.plot(_PERCENTAGES, curve.values, color=colour)
         axes.set_title(titles.get(name, name), loc="left", fontsize=10)
         axes.set_xlabel("share of the ranking looked at, %")
         axes.set_ylabel("mean number of matches")
