@@ -432,7 +432,7 @@ class PhotoCollection:
     def _hit(self, match: Match, snapshot: IndexSnapshot) -> Hit:
         probability = _probability(match.score) if self.calibration else None
         duplicates = tuple(self._hit(other, snapshot) for other in match.others)
-        return Hit(_record(match, snapshot), match.score, probability, duplicates=duplicates)
+        return Hit(_record(match.photo, snapshot), match.score, probability, duplicates=duplicates)
 
     def _locate(
         self,
@@ -657,7 +657,7 @@ def _probability(logit: float) -> float:
     return float(logistic(logit))
 
 
-def _record(photo: IndexedPhoto | Match, snapshot: IndexSnapshot) -> PhotoRecord:
+def _record(photo: IndexedPhoto, snapshot: IndexSnapshot) -> PhotoRecord:
     size, exif = (photo.width, photo.height), photo.exif
     photo_id, taken = _opaque_id(photo.id, snapshot), format_time(exif.taken)
     root = snapshot.info.root_of(photo.path)

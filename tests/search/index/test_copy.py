@@ -65,7 +65,7 @@ def test_a_copy_is_identical_and_finds_the_same(places: tuple[IndexPath, IndexPa
         assert one.info.fingerprint == other.info.fingerprint
         for ask in ("search", "search_regions"):
             found, expected = getattr(other, ask)(query, 21), getattr(one, ask)(query, 21)
-            assert [match.path for match in found] == [match.path for match in expected]
+            assert [match.photo.path for match in found] == [match.photo.path for match in expected]
             assert [match.score for match in found] == pytest.approx([match.score for match in expected], abs=1e-5)
     encoder = ColourEncoder()
     assert update_index(into, [tmp_path / "photos"], encoder).unchanged == 21

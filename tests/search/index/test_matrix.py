@@ -59,7 +59,7 @@ def results(index: Path) -> list[list[tuple[int, float]]]:
         found = [opened.search(query, 50) for query in queries] + [
             opened.search_regions(query, 50) for query in queries
         ]
-    return [[(match.id, round(match.score, 5)) for match in matches] for matches in found]
+    return [[(match.photo.id, round(match.score, 5)) for match in matches] for matches in found]
 
 
 def test_the_cache_holds_what_the_database_holds(index: Path) -> None:

@@ -60,12 +60,11 @@ def test_the_best_photos_come_first_with_their_dot_products(index: ReadIndex, tm
     query = random_query()
     scores = photo_vectors(index) @ query
     matches = index.search(query, 7)
-    assert [match.id - 1 for match in matches] == np.argsort(-scores)[:7].tolist()
+    assert [match.photo.id - 1 for match in matches] == np.argsort(-scores)[:7].tolist()
     assert [match.score for match in matches] == pytest.approx(np.sort(scores)[::-1][:7].tolist(), abs=1e-6)
-    assert [match.rank for match in matches] == list(range(1, 8))
-    assert (matches[0].width, matches[0].height) == (16, 12)
+    assert (matches[0].photo.width, matches[0].photo.height) == (16, 12)
     itself = vector(Image.open(tmp_path / "photos" / "017.png"))
-    assert index.search(itself, 1)[0].path == tmp_path / "photos" / "017.png"
+    assert index.search(itself, 1)[0].photo.path == tmp_path / "photos" / "017.png"
 
 
 @on_both
@@ -74,7 +73,7 @@ def test_photos_are_found_by_their_best_regions(index: ReadIndex) -> None:
         query = random_query(seed)
         exact = {number: index.regions_of(number)[1] @ query for number in range(1, 31)}
         expected = sorted(exact, key=lambda number: -exact[number].max())[:5]
-        assert [match.id for match in index.search_regions(query, 5)] == expected
+        assert [match.photo.id for match in index.search_regions(query, 5)] == expected
 
 
 @pytest.fixture
@@ -108,7 +107,7 @@ def test_only_photos_that_pass_the_filter_are_searched(dated: ReadIndex, photo_f
         dated.search(random_query(), 10, photo_filter=photo_filter),
         dated.search_regions(random_query(), 10, photo_filter=photo_filter),
     ):
-        assert "".join(sorted(match.path.stem for match in matches)) == names
+        assert "".join(sorted(match.photo.path.stem for match in matches)) == names
 
 
 @on_both
@@ -116,7 +115,7 @@ def test_filters_come_before_ranking(index: ReadIndex, tmp_path: Path, index_pat
     photo(tmp_path / "other" / "far.png", 500)
     update_index(index_path, [tmp_path / "other"], ColourEncoder())
     query = -index.vector_of(31)  # the photo asked for is the worst of all
-    assert [match.id for match in index.search(query, 1, photo_filter=PhotoFilter(folder="other"))] == [31]
+    assert [match.photo.id for match in index.search(query, 1, photo_filter=PhotoFilter(folder="other"))] == [31]
 
 
 @on_both
@@ -127,11 +126,10 @@ def test_copies_and_near_duplicates_are_one_match(index: ReadIndex, tmp_path: Pa
     query = index.vector_of(5)
     plain = index.search(query, 4)
     grouped = index.search(query, 4, grouping=Grouping(near=0.95))
-    assert {match.path.name for match in plain[:3]} == {"004.png", "copy.png", "large.png"}
+    assert {match.photo.path.name for match in plain[:3]} == {"004.png", "copy.png", "large.png"}
     assert len(grouped) == 4
-    assert {match.path.name for match in (grouped[0], *grouped[0].others)} == {"004.png", "copy.png", "large.png"}
-    assert {match.rank for match in grouped[0].others} == {1}
-    assert grouped[1].id == plain[3].id
+    assert {match.photo.path.name for match in (grouped[0], *grouped[0].others)} == {"004.png", "copy.png", "large.png"}
+    assert grouped[1].photo.id == plain[3].photo.id
 
 
 def test_enough_photos_are_read_for_all_groups(tmp_path: Path, index_path: IndexPath) -> None:
@@ -148,12 +146,12 @@ def test_enough_photos_are_read_for_all_groups(tmp_path: Path, index_path: Index
 @on_both
 def test_removed_photos_are_not_found(index: ReadIndex, tmp_path: Path, index_path: IndexPath) -> None:
     query = index.vector_of(9)
-    best = index.search(query, 1)[0].path
+    best = index.search(query, 1)[0].photo.path
     best.unlink()
     update_index(index_path, [tmp_path / "photos"], ColourEncoder())
     assert len(index) == 29
-    assert best not in {match.path for match in index.search(query, 30)}
-    assert best not in {match.path for match in index.search_regions(query, 30)}
+    assert best not in {match.photo.path for match in index.search(query, 30)}
+    assert best not in {match.photo.path for match in index.search_regions(query, 30)}
     with pytest.raises(DeixisError, match="number 9"):
         index.vector_of(9)
 
@@ -161,9 +159,9 @@ def test_removed_photos_are_not_found(index: ReadIndex, tmp_path: Path, index_pa
 @on_both
 def test_many_threads_search_at_once(index: ReadIndex) -> None:
     queries = [random_query(seed) for seed in range(40)]
-    expected = [[match.id for match in index.search(query, 5)] for query in queries]
+    expected = [[match.photo.id for match in index.search(query, 5)] for query in queries]
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda query: [match.id for match in index.search(query, 5)], queries * 5))
+        found = list(pool.map(lambda query: [match.photo.id for match in index.search(query, 5)], queries * 5))
         regions = list(pool.map(lambda query: len(index.search_regions(query, 5)), queries))
     assert found == expected * 5
     assert regions == [5] * 40
@@ -192,7 +190,7 @@ def test_photos_without_regions_are_not_found_by_regions(tmp_path: Path, index_p
         assert index.regions_of(1)[1].shape == (0, DIMENSION)
         assert index.thumbnail(1) is None
         update_index(index_path, [tmp_path / "photos"], ColourEncoder())
-        assert [match.path.name for match in index.search_regions(random_query())] == ["new.png"]
+        assert [match.photo.path.name for match in index.search_regions(random_query())] == ["new.png"]
 
 
 def test_a_query_of_a_wrong_shape_or_not_finite_is_an_error(index: ReadIndex) -> None:
@@ -227,7 +225,7 @@ def test_region_vectors_can_have_another_length(tmp_path: Path, index_path: Inde
         query = random_query()[:7]
         exact = {number: (index.regions_of(number)[1] @ query).max() for number in range(1, 31)}
         expected = sorted(exact, key=lambda number: -exact[number])
-        assert [match.id for match in index.search_regions(query, 5)] == expected[:5]
+        assert [match.photo.id for match in index.search_regions(query, 5)] == expected[:5]
         with index.snapshot() as snapshot:
             assert snapshot.nearest_by_regions(query)[:5].tolist() == expected[:5]
         assert len(index.search(random_query(), 5)) == 5
@@ -238,7 +236,7 @@ def test_region_vectors_can_have_another_length(tmp_path: Path, index_path: Inde
 def test_nearest_photos_are_those_of_a_search(index: ReadIndex) -> None:
     query = random_query()
     with index.snapshot() as snapshot:
-        assert snapshot.nearest(query, 7).tolist() == [match.id for match in index.search(query, 7)]
+        assert snapshot.nearest(query, 7).tolist() == [match.photo.id for match in index.search(query, 7)]
         assert snapshot.nearest(query, 0).tolist() == []
         assert snapshot.numbers().tolist() == list(range(1, 31))
         vectors = np.stack([index.vector_of(4), index.vector_of(2)])
@@ -282,7 +280,7 @@ def test_vectors_come_in_any_order_from_an_index_that_grew_and_shrank(
 def test_photos_are_ranked_by_given_scores_without_missing_ones(index: ReadIndex) -> None:
     with index.snapshot() as snapshot:
         found = snapshot.rank(np.array([9, 4, 777, 2]), np.array([0.5, 0.9, 1.0, 0.7], dtype=np.float32), 2)
-    assert [(match.id, match.rank) for match in found] == [(4, 1), (2, 2)]
+    assert [match.photo.id for match in found] == [4, 2]
     assert found[0].score == pytest.approx(0.9)
 
 
@@ -302,11 +300,11 @@ def test_a_closed_index_is_reported_as_closed(index: ReadIndex) -> None:
 def test_a_snapshot_does_not_see_later_photos(index: ReadIndex, tmp_path: Path, index_path: IndexPath) -> None:
     query = random_query()
     with index.snapshot() as snapshot:
-        before = [match.id for match in search(snapshot, query, 50)]
+        before = [match.photo.id for match in search(snapshot, query, 50)]
         photo(tmp_path / "photos" / "new.png", 600)
         update_index(index_path, [tmp_path / "photos"], ColourEncoder())
         assert (snapshot.count(), snapshot.numbers().tolist()) == (30, list(range(1, 31)))
-        assert [match.id for match in search(snapshot, query, 50)] == before
+        assert [match.photo.id for match in search(snapshot, query, 50)] == before
         assert len(search_regions(snapshot, query, 50)) == 30
     assert len(index) == 31
 

@@ -48,8 +48,8 @@ def by_graph(path: str) -> str:
 
 def found(path: str) -> tuple[list[list[int]], list[list[int]]]:
     with ReadIndex(path) as index:
-        whole = [[match.id for match in index.search(query)] for query in unit(20, DIMENSION, 5)]
-        inside = [[match.id for match in index.search_regions(query)] for query in unit(20, REGION_DIMENSION, 6)]
+        whole = [[match.photo.id for match in index.search(query)] for query in unit(20, DIMENSION, 5)]
+        inside = [[match.photo.id for match in index.search_regions(query)] for query in unit(20, REGION_DIMENSION, 6)]
     return whole, inside
 
 
@@ -90,7 +90,7 @@ def test_searches_with_filters_are_exact(filled: str) -> None:
         assert len(index.search(query, 400)) == 400
         found = index.search(query, 400, photo_filter=late)
         assert len(index.search_regions(unit(1, REGION_DIMENSION, 5)[0], 400, photo_filter=late)) == 40
-    assert [match.id - 361 for match in found] == np.argsort(-scores).tolist()
+    assert [match.photo.id - 361 for match in found] == np.argsort(-scores).tolist()
 
 
 @pytest.mark.slow
@@ -104,7 +104,7 @@ def test_photos_added_later_are_found(filled: str, tmp_path: Path, address: str)
         )
         writer.commit()
     with ReadIndex(filled) as index:
-        assert index.search(new, 1)[0].path == Path("/p/new.jpg")
+        assert index.search(new, 1)[0].photo.path == Path("/p/new.jpg")
 
 
 @pytest.mark.slow

@@ -212,8 +212,8 @@ def test_file_names_that_are_not_text_are_stored(tmp_path: Path, index_path: Ind
     assert (report.added, report.skipped) == (1, [])
     with ReadIndex(index_path) as index:
         (match,) = index.search(index.vector_of(1))
-        assert match.path.name == name
-        assert match.path.exists()
+        assert match.photo.path.name == name
+        assert match.photo.path.exists()
     assert update_index(index_path, [tmp_path / "photos"], ColourEncoder()).unchanged == 1
 
 
@@ -390,7 +390,7 @@ def test_killed_processes_neither_lose_committed_photos_nor_duplicate_any(
     assert reported.isdisjoint(encoder.names)
     with ReadIndex(index_path) as opened:
         assert len(opened) == 200
-        assert len({match.path for match in opened.search(np.ones(DIMENSION), 300)}) == 200
+        assert len({match.photo.path for match in opened.search(np.ones(DIMENSION), 300)}) == 200
     each = 1 if isinstance(index_path, Path) else 2  # a row for all regions of a photo, or for every one
     assert [rows_of(index_path, table) for table in ("vectors", "regions", "thumbnails")] == [200, 200 * each, 200]
     if isinstance(index_path, Path):
@@ -522,7 +522,7 @@ def test_an_open_index_sees_photos_added_later(tmp_path: Path, index_path: Index
             os.write(allow, b"...")
             wait_for(index_path, there)
             matches = index.search(query, 100)
-            assert matches[0].path.name == "000.png"
+            assert matches[0].photo.path.name == "000.png"
             assert there <= len(matches) < 40
             assert len(index.search_regions(query, 100)) >= there
 

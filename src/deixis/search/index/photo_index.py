@@ -34,13 +34,7 @@ from deixis.search.index.matrix import FOLDER as CACHE_FOLDER
 from deixis.search.index.matrix import VectorMatrix, find_cache_damage, load_matrix, update_cache
 from deixis.search.index.photo_files import INDEX_MARKER
 from deixis.search.index.records import IndexedPhoto, PhotoFilter
-from deixis.search.index.snapshot import (
-    IndexSnapshot,
-    RankedPhoto,
-    Ranking,
-    rank_by_regions,
-    top_indices,
-)
+from deixis.search.index.snapshot import IndexSnapshot, rank_by_regions, top_indices
 from deixis.search.index.sqlite import (
     DATABASE,
     SqliteConnection,
@@ -291,7 +285,7 @@ class FolderSnapshot(IndexSnapshot):
     def numbers(self, photo_filter: PhotoFilter | None = None) -> NDArray[np.int64]:
         return self._matrix.ids[self._selected(photo_filter)]
 
-    def ranking(self, query: Floats, photo_filter: PhotoFilter | None) -> Ranking:
+    def nearest_numbers(self, query: Floats, count: int, photo_filter: PhotoFilter | None) -> NDArray[np.int64]:
         selected = self._selected(photo_filter)
         rows = np.flatnonzero(selected)
         if len(rows) * _GATHER_SHARE <= len(selected):
@@ -299,13 +293,7 @@ class FolderSnapshot(IndexSnapshot):
         else:
             scores = self._matrix.whole_scores(query)
             scores = scores if len(rows) == len(scores) else scores[rows]
-
-        def ranked(count: int) -> list[RankedPhoto]:
-            best = top_indices(scores, count)
-            numbers = self._matrix.ids[rows[best]].tolist()
-            return [RankedPhoto(*pair) for pair in zip(numbers, scores[best].tolist(), strict=True)]
-
-        return ranked
+        return self._matrix.ids[rows[top_indices(scores, count)]]
 
     def region_ranking(self, query: Floats, photo_filter: PhotoFilter | None, shortlist: int) -> NDArray[np.int64]:
         matrix, selected = self._matrix, self._selected(photo_filter)

@@ -27,7 +27,7 @@ from deixis.errors import DeixisError, UnavailableError
 from deixis.search.index import records
 from deixis.search.index.base import FORMAT, IndexInfo, IndexWriter, ModelInfo, PhotoVectors, StoredRegions, write_entry
 from deixis.search.index.records import IndexedPhoto, PhotoFilter, sql_list
-from deixis.search.index.snapshot import IndexSnapshot, RankedPhoto, Ranking, rank_by_regions
+from deixis.search.index.snapshot import IndexSnapshot, rank_by_regions
 from deixis.storage.sql import explain_sql_error, hide_password
 
 if not all(map(find_spec, ("psycopg", "psycopg_pool", "pgvector"))):
@@ -407,15 +407,10 @@ class PostgresSnapshot(IndexSnapshot):
     def numbers(self, photo_filter: PhotoFilter | None = None) -> NDArray[np.int64]:
         return records.filtered_numbers(self._connection, photo_filter or PhotoFilter())
 
-    def ranking(self, query: Floats, photo_filter: PhotoFilter | None) -> Ranking:
-        vector = Vector(query)
-
-        def ranked(count: int) -> list[RankedPhoto]:
-            rows = self._nearest("vectors", "whole", vector, photo_filter, count)
-            # Sorted again: a graph search does not put the older of equal photos first.
-            return [RankedPhoto(number, -distance) for distance, number in sorted(rows)]
-
-        return ranked
+    def nearest_numbers(self, query: Floats, count: int, photo_filter: PhotoFilter | None) -> NDArray[np.int64]:
+        # Sorted again: a graph search does not put the older of equal photos first.
+        rows = sorted(self._nearest("vectors", "whole", Vector(query), photo_filter, count))
+        return np.array([number for _, number in rows], dtype=np.int64)
 
     def region_ranking(self, query: Floats, photo_filter: PhotoFilter | None, shortlist: int) -> NDArray[np.int64]:
         # Only the order counts here, so the query is scaled into the range of half precision.

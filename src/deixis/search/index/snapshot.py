@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from deixis.arrays import Floats
 from deixis.errors import DeixisError
 from deixis.search.index import records
 from deixis.search.index.base import Connection, IndexInfo, IndexPath, RegionVectors, StoredRegions, read_entry
-from deixis.search.index.photo_files import EXIF, ExifInfo
+from deixis.search.index.photo_files import EXIF
 from deixis.search.index.records import IndexedPhoto, PhotoFilter
 from deixis.storage.sql import hide_password
 
@@ -28,18 +28,6 @@ SHORTLIST = 1000
 _SAMPLE_SHARE = 64
 _SPARE = 4
 """How many times more photos than results are read at a time, when photos are grouped."""
-
-
-@dataclass(frozen=True)
-class RankedPhoto:
-    """The number of a photo with its score."""
-
-    number: int
-    score: float
-
-
-Ranking = Callable[[int], list[RankedPhoto]]
-"""Returns a number of best photos, best first; fewer if there are no more."""
 
 
 def to_box(sides: Floats) -> Box:
@@ -61,13 +49,8 @@ def rank_by_regions(regions: Sequence[tuple[int, NDArray[np.float16]]], query: F
 class Match:
     """A photo in the result of `IndexSnapshot.rank`."""
 
-    id: int  # the photo's number in the index
-    path: Path  # bytes of a name that is not valid text are as `os.fsdecode` gives them
+    photo: IndexedPhoto
     score: float
-    rank: int  # 1 for the best; the photos of a group share the rank of their first one
-    width: int
-    height: int
-    exif: ExifInfo = field(default_factory=ExifInfo)
     others: tuple[Match, ...] = ()  # the other photos of its group, best first
 
 
@@ -146,7 +129,7 @@ class IndexSnapshot(ABC):
         """Return the numbers of the photos that pass a filter, ascending."""
 
     @abstractmethod
-    def ranking(self, query: Floats, photo_filter: PhotoFilter | None) -> Ranking:
+    def nearest_numbers(self, query: Floats, count: int, photo_filter: PhotoFilter | None) -> NDArray[np.int64]:
         """Rank photos by the dot product of their vectors with a query; of equal ones, the older comes first."""
 
     @abstractmethod
@@ -230,8 +213,7 @@ class IndexSnapshot(ABC):
         The result is exact, unless a database was set up for approximate search.
         """
         vector = self._check_query(query, self.info.dimension)
-        ranked = self.ranking(vector, photo_filter)(count)
-        return np.array([photo.number for photo in ranked], dtype=np.int64)
+        return self.nearest_numbers(vector, count, photo_filter)
 
     def nearest_by_regions(
         self, query: ArrayLike, photo_filter: PhotoFilter | None = None, shortlist: int = SHORTLIST
@@ -246,14 +228,28 @@ class IndexSnapshot(ABC):
     def rank(
         self, numbers: NDArray[np.int64], scores: Floats, top: int, grouping: Grouping | None = None
     ) -> list[Match]:
-        """Return photos as matches by given scores, without those that were removed."""
+        """Return photos as matches by given scores, without those that were removed.
+
+        With grouping, photos are read until there are enough groups.
+        """
         order = top_indices(scores, len(scores))
-
-        def ranked(count: int) -> list[RankedPhoto]:
+        count = top * (1 if grouping is None else _SPARE)
+        while True:
             best = order[:count]
-            return [RankedPhoto(*pair) for pair in zip(numbers[best].tolist(), scores[best].tolist(), strict=True)]
-
-        return self._matches(ranked, top, grouping)
+            photos = self.photos(numbers[best].tolist())
+            found = [
+                (photos[number], score)
+                for number, score in zip(numbers[best].tolist(), scores[best].tolist(), strict=True)
+                if number in photos
+            ]
+            groups = self._groups([photo for photo, _ in found], grouping, top)
+            if len(groups) >= top or len(best) < count:
+                break
+            count *= _SPARE
+        matches = [Match(*each) for each in found]
+        return [
+            replace(matches[first], others=tuple(matches[row] for row in others)) for first, *others in groups[:top]
+        ]
 
     def _check_query(self, query: ArrayLike, dimension: int) -> Floats:
         vector = np.ascontiguousarray(query, dtype=np.float32)
@@ -265,35 +261,8 @@ class IndexSnapshot(ABC):
             raise DeixisError("the query vector contains a number that is not finite")
         return vector
 
-    def _matches(self, ranking: Ranking, top: int, grouping: Grouping | None) -> list[Match]:
-        """Return the first photos of a ranking; more are read until there are enough groups."""
-        count = max(top, 0) * (1 if grouping is None else _SPARE)
-        while True:
-            ranked = ranking(count)
-            photos = self.photos([each.number for each in ranked])
-            found = [(each, photos[each.number]) for each in ranked if each.number in photos]
-            groups = self._groups([photo for _, photo in found], grouping, top)
-            if len(groups) >= top or len(ranked) < count:
-                break
-            count *= _SPARE
-        return [_match([found[row] for row in group], rank) for rank, group in enumerate(groups[:top], start=1)]
-
     def _groups(self, photos: list[IndexedPhoto], grouping: Grouping | None, top: int) -> list[list[int]]:
         if grouping is None:
             return [[row] for row in range(len(photos))]
         vectors = self.vectors_of(np.array([photo.id for photo in photos], dtype=np.int64))
         return group_photos(photos, vectors, grouping, max_groups=top)
-
-
-def _match(group: list[tuple[RankedPhoto, IndexedPhoto]], rank: int) -> Match:
-    (ranked, photo), *others = group
-    return Match(
-        photo.id,
-        photo.path,
-        ranked.score,
-        rank,
-        photo.width,
-        photo.height,
-        photo.exif,
-        tuple(_match([other], rank) for other in others),
-    )
