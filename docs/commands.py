@@ -11,9 +11,9 @@ from deixis.cli.main import make_command
 
 _HEAD = """# Commands
 
-Commands print progress on standard error and exit with 0 on success, 2 on an error that the user can fix, 1 on an
-internal error, and 130 after Ctrl-C. With `--json` they print one JSON document and nothing else on standard output;
-only the servers (`demo`, `serve`, `annotate serve`) have no `--json`.
+Commands print progress and hints on standard error if it is a terminal, and exit with 0 on success, 2 on an error that
+the user can fix, 1 on an internal error, and 130 after Ctrl-C. With `--json` they print one JSON document and nothing
+else on standard output; only the servers (`demo`, `serve`, `annotate serve`) have no `--json`.
 """
 
 

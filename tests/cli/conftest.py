@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,5 +38,5 @@ class Command:
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.setattr("deixis.cli.output._SECONDS_BETWEEN_LINES", math.inf)  # no progress on slow machines
+    monkeypatch.setattr("deixis.cli.output.is_watched", lambda: True)  # hints are printed as on a terminal
     return Command(capsys)

@@ -17,6 +17,7 @@ import pytest
 
 from deixis.data.samples import SAMPLES
 from deixis.search.index.sqlite import open_for_reading
+from deixis.search.index.update import remembered_roots
 from deixis.storage.checksums import register_checks
 from tests.cli.conftest import Command
 
@@ -158,6 +159,17 @@ def test_killed_processes_neither_lose_nor_duplicate_photos(tmp_path: Path, comm
             shutil.rmtree(index)
             reported = set()
     assert command.json("index", photos, "--into", index)["photos"] == 56
+
+
+def test_files_that_are_no_photos_are_refused_and_never_remembered(few: Path, command: Command) -> None:
+    notes = few / "notes.txt"
+    notes.write_text("no photo")
+    for file in (notes, few / "broken.jpg"):
+        assert f"{file}: not a photo" in command.error("index", file, "--into", "index")
+    assert not Path("index").exists()
+    assert command.json("index", *few.iterdir(), "--into", "index")["photos"] == 3
+    assert sorted(remembered_roots("index")) == sorted(few / f"{name}.jpg" for name in ("cat", "coffee", "dogs"))
+    assert command.json("index", "--into", "index")["unchanged"] == 3
 
 
 def test_a_run_that_skipped_every_file_is_not_success(command: Command, tmp_path: Path) -> None:

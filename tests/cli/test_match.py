@@ -29,6 +29,7 @@ def file(tmp_path: Path) -> Path:
 def test_sentences_are_ranked_by_the_scores_of_the_model(model: str, photo: Path, file: Path, command: Command) -> None:
     document = command.json("match", photo, "--sentences", file, "--model", model)
     assert document["photo"] == str(photo)
+    assert ("log" if model == "captioner" else "similarity") in document["score"]
     found = document["sentences"]
     assert sorted(each["text"] for each in found) == sorted(SENTENCES), "a repeated sentence is listed once"
     scores = [each["score"] for each in found]
@@ -42,6 +43,7 @@ def test_sentences_are_ranked_by_the_scores_of_the_model(model: str, photo: Path
 
 def test_sentences_of_a_data_set_and_their_number(photo: Path, tmp_path: Path, command: Command) -> None:
     make_quarters(tmp_path, 6)
-    out, _ = command("match", photo, "--sentences", tmp_path / "data", "--split", "dev", "--top", 3)
+    out, err = command("match", photo, "--sentences", tmp_path / "data", "--split", "dev", "--top", 3)
     assert len(out.splitlines()) == 3
+    assert err.startswith("score: similarity to the photo")
     assert all("square" in line or "corner" in line for line in out.splitlines())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -92,6 +93,13 @@ def test_the_demo_serves_the_sample_photos_and_serve_opens_its_index(tmp_path: P
         like = httpx.post(f"{link}api/search/like", files={"photo": photo}, timeout=60).json()["hits"]
         assert like[0]["name"] == "dogs.jpg"
         assert interrupt(process) == 0
+
+
+def test_a_port_in_use_is_reported_before_anything_else(command: Command) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for arguments in (["serve", "--index", "nowhere"], ["serve", "--share"], ["demo"]):
+            assert f"port {port} of" in command.error(*arguments, "--port", port)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,21 @@ def test_filters_can_be_quoted_and_override_arguments() -> None:
     assert query.photo_filter == PhotoFilter(before="2024", folder="summer 2023", camera="canon")
 
 
+@pytest.mark.parametrize(
+    ("typed", "folder", "rest"),
+    [
+        ("dog in:'Ski Trip Alps'", "Ski Trip Alps", "dog"),
+        ("dog in:“Ski Trip”", "Ski Trip", "dog"),
+        ("in:'90s dog", "'90s", "dog"),
+        ("in:Ann's dog's bed", "Ann's", "dog's bed"),
+        ("in:'' dog", None, "dog"),
+    ],
+)
+def test_names_with_spaces_take_any_quotation_marks(typed: str, folder: str | None, rest: str) -> None:
+    query = parse_query(typed)
+    assert (query.photo_filter.folder, [part.text for part in query.required]) == (folder, [rest])
+
+
 def test_a_quotation_mark_in_a_quoted_name_is_doubled() -> None:
     query = parse_query('dog in:"Ann\'s ""best"" shots" -in:"""x""" camera:""')
     assert query.photo_filter == PhotoFilter(folder='Ann\'s "best" shots', excluded_folders=('"x"',))

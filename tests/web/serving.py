@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from deixis.web.app import serve
-from deixis.web.server import ServerAddress, leave
+from deixis.web.server import ServerAddress, leave, listen
 from tests.web.fakes import FakeCollection, FakeInference
 
 ROOT = Path(__file__).parents[2]
@@ -41,9 +41,11 @@ def served(*arguments: object) -> Iterator[tuple[str, subprocess.Popen[str]]]:
 
 def main(folder: str, host: str = "127.0.0.1") -> None:
     collection = FakeCollection(sorted(Path(folder).glob("*.jpg")), Path(folder))
+    address = ServerAddress(host, 0)
     serve(
         collection,
-        ServerAddress(host, 0),
+        address,
+        listen(address),
         inference=FakeInference(),
         on_ready=lambda url: print(url, flush=True),
         needs_token=False,

@@ -16,7 +16,6 @@ from starlette.types import ASGIApp
 
 from deixis.errors import DeixisError
 from deixis.web import app
-from deixis.web.app import serve
 from deixis.web.server import ServerAddress, listen
 from tests.web.fakes import FakeCollection, FakeInference
 from tests.web.serving import served
@@ -51,7 +50,9 @@ def test_the_browser_is_started_with_a_link_that_works_once(folder: Path, monkey
     monkeypatch.setattr("deixis.web.app.run_server", run)
     collection = FakeCollection(sorted(folder.glob("*.jpg")), folder)
     address = ServerAddress(port=0)
-    app.serve(collection, address, inference=FakeInference(), on_ready=printed.append, open_browser=True)
+    app.serve(
+        collection, address, listen(address), inference=FakeInference(), on_ready=printed.append, open_browser=True
+    )
     (token,) = re.findall("token=(.+)", printed[0])
     assert token not in opened[0]
     assert [response.status_code for response in used] == [303, 401]
@@ -90,9 +91,9 @@ def test_a_port_in_use_or_an_address_of_another_machine_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(DeixisError, match=f"port {port}.*--port 0"):
-            serve(FakeCollection(), ServerAddress(port=port), inference=FakeInference())
+            listen(ServerAddress(port=port))
     with pytest.raises(DeixisError, match=r"192\.0\.2\.1"):
-        serve(FakeCollection(), ServerAddress("192.0.2.1", 0), inference=FakeInference())
+        listen(ServerAddress("192.0.2.1", 0))
 
 
 def test_urls_are_valid() -> None:

@@ -4,7 +4,7 @@ import type { Captions, Description, Grounding, Overview, PhotoDetails, PhotoPag
 export type Box = [number, number, number, number];
 
 /** A filter of a query, such as `in:holiday`. */
-export const FILTER = /(?:^|\s)(-?in|camera|after|before):("(?:[^"]|"")*"|\S+)/gi;
+export const FILTER = /(?:^|\s)(-?in|camera|after|before):("(?:[^"]|"")*"|'[^']*'(?!\S)|“[^”]*”|\S+)/gi;
 
 /** The filter of a folder, whatever its name. */
 export const inFolder = (name: string) => `in:"${name.replaceAll('"', '""')}"`;

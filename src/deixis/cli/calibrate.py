@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deixis.cli.output import Index, Json, note, plural, print_json, progress, use_one_blas_thread
+from deixis.cli.output import Index, Json, hint, note, plural, print_json, progress, use_one_blas_thread
 from deixis.errors import DeixisError
 from deixis.search.places import index_place
 
@@ -68,7 +68,7 @@ def calibrate(
         print_json({"index": hide_password(place), "model": encoder.model_name, "scores": _as_json(scores)})
         return
     print_scores(scores)
-    note(f"stored in {hide_password(place)}")
+    hint(f"stored in {hide_password(place)}")
 
 
 def calibrate_captions(model: str, data: Sequence[Path], splits: Sequence[str], *, json: bool) -> None:
@@ -100,7 +100,7 @@ def calibrate_captions(model: str, data: Sequence[Path], splits: Sequence[str], 
         print_json({"model": str(folder), "sure_from": confidence.sure_from, "scores": _as_json(scores)})
         return
     print_scores(scores, "captions of the other half of the photos")
-    note(f"stored in {folder}; captions are sure from {confidence.sure_from:.0%}")
+    hint(f"stored in {folder}; captions are sure from {confidence.sure_from:.0%}")
 
 
 def _check_count(name: str, count: int) -> None:

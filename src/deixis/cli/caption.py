@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 import typer
 
 from deixis import __version__
-from deixis.cli.output import Json, Scheduler, note, open_scheduler, plural, print_json, progress, show_name
+from deixis.cli.output import Json, Scheduler, hint, note, open_scheduler, plural, print_json, progress, show_name
 from deixis.errors import DeixisError, PhotoError
-from deixis.storage.atomic import exclusive_lock, explain_os_errors, new_file
+from deixis.storage.atomic import check_new_file, exclusive_lock, explain_os_errors, new_file
 from deixis.storage.files import escape_formula, open_regular
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.storage.remote import is_remote, photo_path
@@ -121,8 +121,8 @@ def caption(
         raise DeixisError("--temperature, --top-k and --nucleus: only for sampling; add --sample")
     if sample and xmp:
         raise DeixisError("--xmp: needs beam search, because samples have no confidence; leave out --sample")
-    if csv is not None and not csv.absolute().parent.is_dir():
-        raise DeixisError(f"--csv {csv}: the folder {csv.parent} does not exist")
+    if csv is not None:
+        check_new_file(csv)
     paths = _photo_files(photos)
     if xmp and (remote := next(filter(is_remote, paths), None)):
         raise DeixisError(f"--xmp: writes beside photos on this machine, and {remote} is not")
@@ -162,7 +162,7 @@ def caption(
             caption_all = partial(caption_photos, workers, make_job())
         if opened:
             if known := opened.known(paths):
-                note(f"{csv}: continues an interrupted run after {plural(len(known), 'photo')}")
+                hint(f"{csv}: continues an interrupted run after {plural(len(known), 'photo')}")
             caption_all = partial(opened.resume, caption_all)
         for path, found in _readable(caption_all, paths):
             result = found.first(top)
@@ -180,7 +180,7 @@ def caption(
         print_json([{"photo": str(path), **result.as_json()} for path, result in results])
     elif csv is not None:
         count = sum(len(result.captions) for _, result in results)
-        note(f"{csv}: {plural(count, 'caption')} of {plural(len(results), 'photo')}")
+        hint(f"{csv}: {plural(count, 'caption')} of {plural(len(results), 'photo')}")
     if unsure:
         note(f"no XMP sidecar for {plural(unsure, 'photo')}: the model is not sure of the caption")
 

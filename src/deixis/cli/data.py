@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deixis.cli.output import Json, To, note, plural, print_json, print_table, progress, show_name
+from deixis.cli.output import Json, To, hint, note, plural, print_json, print_table, progress, show_name
 from deixis.errors import DeixisError
 from deixis.storage.remote import photo_path
 
@@ -275,7 +275,7 @@ def stats(
     else:
         print_statistics(found)
         if plot:
-            note(f"figure: {plot}")
+            hint(f"figure: {plot}")
 
 
 def print_statistics(found: Statistics) -> None:

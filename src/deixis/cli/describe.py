@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deixis.cli.output import Json, note, print_json, working
+from deixis.cli.output import Json, hint, print_json, working
 from deixis.errors import DeixisError
 
 
@@ -62,7 +62,7 @@ def describe(
         print_json({"photo": str(photo), "regions": [described.as_json() for described in found]})
         return
     if not found:
-        note("no salient region found in this photo; give one with --region x1,y1,x2,y2")
+        hint("no salient region found in this photo; give one with --region x1,y1,x2,y2")
     for described in found:
         sides = ", ".join(f"{side:.0f}" for side in described.box)
         phrases = ", ".join(f"{phrase.text} ({phrase.score:.0%})" for phrase in described.phrases)
@@ -70,4 +70,4 @@ def describe(
     if picture is not None:
         print(f"picture: {picture}")
     elif found:
-        note("next: --picture FILE draws the regions")
+        hint("next: --picture FILE draws the regions")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from deixis.cli.output import Json, note, print_json, print_table, progress
+from deixis.cli.output import Json, hint, print_json, print_table, progress
 from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def retrieval(
             )
     _print(found, data, split, json)
     if curve:
-        note(write_curves(curve, found.rankings))
+        hint(write_curves(curve, found.rankings))
 
 
 @app.command()
@@ -323,7 +323,7 @@ def pairs(
     if out:
         print(f"written: {out}")
     else:
-        note("next: --out FILE.csv writes the score of every pair")
+        hint("next: --out FILE.csv writes the score of every pair")
 
 
 def _systems(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from deixis.cli.output import Json, Scheduler, note, open_scheduler, plural, print_json, progress
+from deixis.cli.output import Json, Scheduler, hint, note, open_scheduler, plural, print_json, progress
 from deixis.errors import DeixisError
 from deixis.storage.remote import photo_path
 
@@ -198,8 +198,8 @@ def _import(
     if json:
         return
     if regions:
-        note(f"at most {plural(contents.top, 'region')} per photo, dimension {contents.channels:,}")
-        note(f"next: deixis train MODEL --data {dataset.path} --set features_dir={path} --set proposals=imported")
+        hint(f"at most {plural(contents.top, 'region')} per photo, dimension {contents.channels:,}")
+        hint(f"next: deixis train MODEL --data {dataset.path} --set features_dir={path} --set proposals=imported")
     elif report.unknown:
         note(f"skipped: {plural(report.unknown, 'row')} of {file} that match no photo of {dataset.path}")
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deixis.cli.output import Json, note, print_json, working
+from deixis.cli.output import Json, hint, note, print_json, working
 from deixis.errors import DeixisError
 
 
@@ -40,13 +40,13 @@ def ground(
     with working("grounding"):
         opened = open_photo(photo)
         found = load(model).ground(opened, sentence, nested=nested)
+    if not found.phrases:
+        raise DeixisError(f"no noun phrase found in {sentence!r}; name something, such as 'a red hat', in English")
     if picture is not None:
         save_picture(found.draw(opened), picture)
     if json:
         print_json({"photo": str(photo), **found.as_json()})
         return
-    if not found.phrases:
-        note(f"no noun phrase found in {sentence!r}; deixis understands English only")
     depths: list[int] = []
     for phrase in found.phrases:
         depths.append(0 if phrase.parent is None else depths[phrase.parent] + 1)
@@ -60,5 +60,5 @@ def ground(
         note(f"unknown to the model: {', '.join(found.unknown)}; the boxes of their phrases are guesses")
     if picture is not None:
         print(f"picture: {picture}")
-    elif found.phrases:
-        note("next: --picture FILE draws the boxes")
+    else:
+        hint("next: --picture FILE draws the boxes")

@@ -12,6 +12,7 @@ import typer
 from deixis.cli.output import (
     Json,
     Scheduler,
+    hint,
     note,
     open_scheduler,
     plural,
@@ -118,7 +119,7 @@ def index(
         with suppress(DeixisError) if rebuild else nullcontext():  # an unreadable index needs folders
             photos = remembered_roots(place)
         if photos and not json:
-            note(f"updating {', '.join(map(show_name, photos))}")
+            hint(f"updating {', '.join(map(show_name, photos))}")
     if (not photos) == (source is None):
         raise DeixisError("give folders or photos, such as deixis index ~/Pictures, or --from INDEX")
     if source is not None and (rebuild or retry or scheduler or model or exclude or watch):
@@ -160,7 +161,7 @@ def _watch(photos: list[Path], place: str, model: str | None, scheduler: str | N
     from deixis.search.index.photo_files import find_roots
     from deixis.search.index.update import remembered_exclude, wait_for_changes
 
-    note("waiting for changes; Ctrl-C stops")
+    hint("waiting for changes; Ctrl-C stops")
     for _ in wait_for_changes(find_roots(photos), remembered_exclude(place)):
         report = _update(photos, place, model, False, False, None, scheduler)
         print(f"{hide_password(place)}: {plural(report.photos, 'photo')} ({_describe_changes(report)})", flush=True)
@@ -187,7 +188,7 @@ def _remove(photos: list[Path], place: str, json: bool) -> None:
     print(f"{hide_password(place)}: removed {what}; no photo was deleted")
     roots = remembered_roots(place) if photos else []
     if any(absolute_path(photo).is_relative_to(root) for photo in photos for root in roots):
-        note("the next update of the folder adds them again; --exclude PATTERN leaves them out")
+        hint("the next update of the folder adds them again; --exclude PATTERN leaves them out")
 
 
 def _count_photos(place: str) -> int:
@@ -314,4 +315,4 @@ def _describe_ignored(report: IndexReport) -> str:
 
 
 def _print_next_step(into: str) -> None:
-    note(f'next: deixis search "two dogs in the snow"{place_option(into)}')
+    hint(f'next: deixis search "two dogs in the snow"{place_option(into)}')

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deixis.cli.output import Json, print_json, working
+from deixis.cli.output import Json, hint, print_json, working
 from deixis.errors import DeixisError
 
 
@@ -30,19 +30,26 @@ def match(
     ] = "two-branch",
     json: Json = False,
 ) -> None:
-    """Find the sentences that fit a photo best, such as captions of other photos."""
+    """Find the sentences that fit a photo best, such as captions of other photos.
+
+    The score of a sentence is its similarity to the photo, or for captioner and m-rnn the logarithm of how many times
+    more probable the photo makes it. Compare scores of the same photo and model only.
+    """
     from deixis.data.images import open_photo
     from deixis.models.pipeline import load
 
     with working("comparing sentences"):
         texts = _read_sentences(sentences, split)
         opened = open_photo(photo)
-        found = load(model).match(opened, texts, top=top)
+        pipeline = load(model)
+        found = pipeline.match(opened, texts, top=top)
     if json:
-        print_json({"photo": str(photo), "sentences": [{"text": text, "score": score} for text, score in found]})
+        sentences_found = [{"text": text, "score": score} for text, score in found]
+        print_json({"photo": str(photo), "score": pipeline.match_score, "sentences": sentences_found})
         return
     for text, score in found:
         print(f"{score:.3f}  {text}")
+    hint(f"score: {pipeline.match_score}")
 
 
 def _read_sentences(path: Path, split: str | None) -> list[str]:

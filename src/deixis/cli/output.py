@@ -6,9 +6,7 @@ import json
 import os
 import re
 import sys
-import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,9 +14,10 @@ import typer
 
 from deixis.cli.terminal_text import own_stream, protect_terminals, show_control
 from deixis.errors import hide_passwords
-from deixis.storage.progress import OnProgress
+from deixis.storage.progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
+    from rich.progress import Task
     from rich.table import Table
 
     from deixis.cluster import ClusterWorkers
@@ -48,7 +47,6 @@ Scheduler = Annotated[
     ),
 ]
 
-_SECONDS_BETWEEN_LINES = 5.0
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -80,89 +78,51 @@ def note(text: str) -> None:
     sys.stderr.write(hide_passwords(text) + "\n")
 
 
-class Rate:
-    """Items per second over the last 30 seconds. Starts again when the count drops, because another job has started."""
-
-    SECONDS = 30.0
-
-    def __init__(self) -> None:
-        self._samples: deque[tuple[float, int]] = deque()
-
-    def at(self, now: float, done: int) -> float:
-        """Return the current rate; 0 while it is unknown."""
-        if self._samples and done < self._samples[-1][1]:
-            self._samples.clear()
-        self._samples.append((now, done))
-        while len(self._samples) > 2 and now - self._samples[1][0] >= self.SECONDS:
-            self._samples.popleft()
-        then, before = self._samples[0]
-        return (done - before) / (now - then) if now > then else 0.0
+def hint(text: str) -> None:
+    """Print a line on standard error that only a person at a terminal needs: progress, and what to do next."""
+    if is_watched():
+        note(text)
 
 
-def time_left(done: int, total: int, pace: float) -> str:
-    """Return an estimate of the remaining time in words."""
-    if pace <= 0:
-        return "time left not known yet"
-    minutes = (total - done) / pace / 60
-    if minutes < 1:
-        return "less than a minute left"
-    return f"about {minutes:.0f} min left" if minutes < 90 else f"about {minutes / 60:.1f} h left"
+def is_watched() -> bool:
+    """Return whether standard error is a terminal. Elsewhere only problems are reported there."""
+    return sys.stderr.isatty()
 
 
 @contextmanager
 def progress(noun: str = "") -> Iterator[OnProgress]:
-    """Show progress, rate and remaining time of a job that counts `noun`: a bar on a terminal, lines elsewhere."""
-    rates: dict[str, Rate] = {}
-
-    def speed(now: float, doing: str, done: int, total: int | None) -> str:
-        pace = rates.setdefault(doing, Rate()).at(now, done)
-        parts = [f"{pace:,.1f} {noun}".rstrip() + "/s"] if pace else []
-        if total and done < total:
-            parts.append(time_left(done, total, pace))
-        return ", ".join(parts)
-
+    """Show a bar with the rate and the remaining time of a job that counts `noun`, if standard error is a terminal."""
     if not sys.stderr.isatty():
-        yield _lines(speed)
+        yield no_progress
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[speed]}"))
-    with Progress(*columns, console=Console(file=own_stream(sys.stderr)), transient=True) as bars:
+    console = Console(file=own_stream(sys.stderr))
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bars:
         protect_terminals()  # rich has replaced the streams
-        tasks: dict[str, Any] = {}
+        tasks: dict[str, Task] = {}
 
         def on_progress(doing: str, done: int, total: int | None) -> None:
-            text = speed(time.monotonic(), doing, done, total)
+            if doing in tasks and done < tasks[doing].completed:  # another job of this name
+                bars.remove_task(tasks.pop(doing).id)
             if doing not in tasks:
                 for task in bars.tasks:  # a stage of unknown length is over when the next one starts
                     bars.update(task.id, visible=task.total is not None)
-                tasks[doing] = bars.add_task(show_control(doing), total=total, speed=text)
-            bars.update(tasks[doing], completed=done, total=total, speed=text)
+                bars.add_task(show_control(doing), total=total, speed="")
+                tasks[doing] = bars.tasks[-1]
+            pace = tasks[doing].speed
+            speed = f"{pace:,.1f} {noun}".rstrip() + "/s" if pace else ""
+            bars.update(tasks[doing].id, completed=done, total=total, speed=speed)
 
         yield on_progress
 
 
-def _lines(speed: Callable[[float, str, int, int | None], str]) -> OnProgress:
-    last = time.monotonic()
-
-    def on_progress(doing: str, done: int, total: int | None) -> None:
-        nonlocal last
-        now = time.monotonic()
-        text = speed(now, doing, done, total)
-        if now - last >= _SECONDS_BETWEEN_LINES:
-            last = now
-            count = f"{done:,}" + (f" of {total:,}" if total else "")
-            note(", ".join(filter(None, (f"{doing}: {count}", text))) if done else f"{doing} …")
-
-    return on_progress
-
-
 @contextmanager
 def working(doing: str) -> Iterator[None]:
-    """Show that work of unknown length is going on."""
+    """Show that work of unknown length is going on, if standard error is a terminal."""
     if not sys.stderr.isatty():
-        note(f"{doing} …")
         yield
         return
     from rich.console import Console
@@ -193,5 +153,5 @@ def open_scheduler(address: str | None) -> Iterator[ClusterWorkers | None]:
         return
     from deixis.cluster import open_workers
 
-    with open_workers(address, note) as workers:
+    with open_workers(address, hint) as workers:
         yield workers

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deixis.cli.output import Index, Json, note, plural, print_json, show_name, working
+from deixis.cli.output import Index, Json, hint, note, plural, print_json, show_name, working
 from deixis.cli.terminal_text import own_stream
 from deixis.errors import DeixisError
 from deixis.search.places import index_place, place_option
@@ -115,21 +115,21 @@ def search(
         _print_hit(hit, missing, hits.is_listing)
     for file, kind in ((csv, "table"), (links, "links")):
         if file is not None:
-            note(f"{kind}: {file}")
+            hint(f"{kind}: {file}")
     if hits.unknown_words:
         named = ", ".join(_with_suggestions(word, hits) for word in hits.unknown_words)
         note(f"unknown to the models, which read English, and not searched for: {named}")
     if hits.date_words:
-        note(f"for photos of that time, write {hits.date_words.filters} instead of '{hits.date_words.text}'")
+        hint(f"for photos of that time, write {hits.date_words.filters} instead of '{hits.date_words.text}'")
     if hits and (more := hits.found - len(all_photos(hits))) > 0:
-        note(f"{plural(more, 'more photo')}; --top N shows more results")
+        hint(f"{plural(more, 'more photo')}; --top N shows more results")
     if hits and hits[0].probability is None and not hits.is_listing:
-        note(
+        hint(
             "ranked without percentages, because this index has no calibration; fit one to photos with captions: "
             f"deixis calibrate DATA{place_option(index_place(index))}"
         )
     if not hits:
-        note(_no_hits_message(hits, everything))
+        hint(_no_hits_message(hits, everything))
 
 
 def _print_hit(hit: Hit, missing: list[Path], is_listing: bool) -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import sys
 from os import PathLike
 from pathlib import Path
-from typing import Annotated
+from socket import socket
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deixis.cli.output import Index, note, plural, progress, use_one_blas_thread, working
+from deixis.cli.output import Index, hint, note, plural, progress, use_one_blas_thread, working
 from deixis.errors import DeixisError
 from deixis.search.places import index_place
 from deixis.storage.files import cache_folder
+
+if TYPE_CHECKING:
+    from deixis.web.server import ServerAddress
 
 Host = Annotated[
     str,
@@ -53,45 +57,47 @@ def serve(
     The printed link has the token. Programs send it as "Authorization: Bearer TOKEN".
     """
     use_one_blas_thread()
+    from deixis.web.security import MIN_TOKEN_LENGTH, is_loopback
+    from deixis.web.server import ServerAddress, easy_password, listen
+
     if share:
-        from deixis.web.server import easy_password
-
         host, token = "0.0.0.0", token or easy_password()  # noqa: S104
-        note(f"password: {token}. Anyone in your network who has it sees your photos; the connection is not encrypted.")
-    place = index_place(index)
-    serve_index(place, host=host, port=port, token=token, open_browser=not no_open, needs_token=not no_token)
+    if no_token and (token is not None or not is_loopback(host)):
+        raise DeixisError("--no-token: only without --token, and on an address of this machine such as 127.0.0.1")
+    if token is not None and len(token) < MIN_TOKEN_LENGTH:
+        raise DeixisError(f"--token: needs at least {MIN_TOKEN_LENGTH} characters, so that it cannot be guessed")
+    address = ServerAddress(host, port, token or "")
+    with listen(address) as listening:  # before all else, which takes seconds: the port may be in use
+        if share:
+            warning = "Anyone in your network who has it sees your photos; the connection is not encrypted."
+            note(f"password: {token}. {warning}")
+        _serve_index(index_place(index), address, listening, open_browser=not no_open, needs_token=not no_token)
 
 
-def serve_index(
+def _serve_index(
     index: str | PathLike[str],
+    address: ServerAddress,
+    listening: socket,
     *,
-    host: str,
-    port: int | None,
-    token: str | None,
     open_browser: bool,
     needs_token: bool = True,
 ) -> None:
     """Serve an index until Ctrl-C."""
-    from deixis.web.security import MIN_TOKEN_LENGTH, is_loopback
-
-    if not needs_token and (token is not None or not is_loopback(host)):
-        raise DeixisError("--no-token: only without --token, and on an address of this machine such as 127.0.0.1")
-    if token is not None and len(token) < MIN_TOKEN_LENGTH:
-        raise DeixisError(f"--token: needs at least {MIN_TOKEN_LENGTH} characters, so that it cannot be guessed")
     from deixis.search.collection import open_index
     from deixis.storage.sql import hide_password
     from deixis.web.app import serve
-    from deixis.web.server import ServerAddress, leave
+    from deixis.web.security import is_loopback
+    from deixis.web.server import leave
 
     with working("opening the index"):
         photos = open_index(index)
     with photos:
-        note(f"{plural(len(photos), 'photo')} in {hide_password(index)}; Ctrl-C stops the server")
-        address = ServerAddress(host, port, token or "")
+        hint(f"{plural(len(photos), 'photo')} in {hide_password(index)}; Ctrl-C stops the server")
         serve(
             photos,
             address,
-            on_ready=_print_url if is_loopback(host) else _print_url_and_code,
+            listening,
+            on_ready=_print_url if is_loopback(address.host) else _print_url_and_code,
             open_browser=open_browser,
             needs_token=needs_token,
         )
@@ -131,9 +137,12 @@ def demo(
     use_one_blas_thread()
     from deixis.data.samples import SAMPLES
     from deixis.search.collection import index_photos
+    from deixis.web.server import ServerAddress, listen
 
+    address = ServerAddress(port=port)
+    listening = listen(address)
     index, photos = into or cache_folder() / "demo.deixis", SAMPLES / "images"
-    note("indexing the sample photos …")
+    hint("indexing the sample photos …")
     with progress("photos") as on_progress:
         try:
             index_photos(photos, index, on_progress=on_progress)
@@ -142,5 +151,5 @@ def demo(
                 raise
             # The index in the cache folder belongs to deixis: one of an older version is rebuilt.
             index_photos(photos, index, rebuild=True, on_progress=on_progress)
-    note("try: two dogs, a bee on a flower, a woman with a camera")
-    serve_index(index, host="127.0.0.1", port=port, token=None, open_browser=not no_open)
+    hint("try: two dogs, a bee on a flower, a woman with a camera")
+    _serve_index(index, address, listening, open_browser=not no_open)

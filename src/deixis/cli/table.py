@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from deixis.cli.output import Json, note, plural, print_json, print_table, progress
+from deixis.cli.output import Json, hint, plural, print_json, print_table, progress
 from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def _compute(
 
 @contextmanager
 def _show_progress(label: str) -> Iterator[OnProgress]:
-    note(f"{label} …")
+    hint(f"{label} …")
     with progress() as on_progress:
         yield on_progress
 

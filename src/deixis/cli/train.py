@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from deixis.cli.output import Json, note, plural, print_json, print_table, progress
+from deixis.cli.output import Json, hint, note, plural, print_json, print_table, progress
 from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _print_result(result: TrainResult) -> None:
     if dev:
         shares = (f"{name} {value:.1f}" for name, value in dev.scores.items() if not name.endswith(("medr", "meanr")))
         print(f"{dev.split} ({plural(dev.photos, 'photo')}): {', '.join(shares)}")
-    note(f"next: {result.next_command}")
+    hint(f"next: {result.next_command}")
 
 
 def _print_left_out(lines: Sequence[str]) -> None:

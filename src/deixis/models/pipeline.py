@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, overload
 
 import numpy as np
 
@@ -163,6 +163,9 @@ class Pipeline(ABC):
         (`deixis.models.hubness`) and rank better.
         """
         self.refuse("similarity")
+
+    match_score: ClassVar[str] = "similarity to the photo; comparable among sentences of one photo and model only"
+    """What the scores of `match` are."""
 
     def match(self, photo: PhotoLike, sentences: Sequence[str], *, top: int = 10) -> list[tuple[str, float]]:
         """Find the sentences that fit a photo best.

@@ -17,9 +17,11 @@ MAX_LENGTH = 2000
 """Maximum number of characters of a query."""
 
 _FILTER = re.compile(
-    r'(?<!\S)(?P<key>-in|in|camera|after|before):(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<word>[^\s"]+))', re.IGNORECASE
+    r"(?<!\S)(?P<key>-in|in|camera|after|before):"
+    r"""(?:"(?P<quoted>(?:[^"]|"")*)"|'(?P<single>[^']*)'(?!\S)|“(?P<curly>[^”]*)”|(?P<word>[^\s"“]+))""",
+    re.IGNORECASE,
 )
-"""A quotation mark in a quoted name is written twice."""
+"""A double quotation mark in a name in double quotation marks is written twice."""
 
 _UNKNOWN_FILTER = re.compile(r'(?<!\S)(?P<key>[+-]?[A-Za-z]+):(?=[^\s/:"]|"[^"]*")')
 _SIGNED = re.compile(r'(?<!\S)(?P<sign>[+-])(?:"(?P<quoted>[^"]*)"|(?P<word>[^\s"+-][^\s"]*))')
@@ -129,7 +131,8 @@ def _take_filters(text: str, base: PhotoFilter) -> tuple[str, PhotoFilter]:
     filters: dict[str, Any] = {name: getattr(base, name) for name in _FIELDS.values()}
     excluded = list(base.excluded_folders)
     for found in _FILTER.finditer(text):
-        key, value = found["key"].lower(), (found["quoted"] or "").replace('""', '"') or found["word"]
+        quoted = (found["quoted"] or "").replace('""', '"')
+        key, value = found["key"].lower(), quoted or found["single"] or found["curly"] or found["word"]
         if key == "-in":
             excluded += [value] if value else []
         else:

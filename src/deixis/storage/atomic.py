@@ -112,10 +112,7 @@ def new_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterator
     Only its owner may read a `private` file.
     """
     target = Path(path).absolute()
-    if not target.parent.is_dir():
-        raise DeixisError(f"{path}: the folder {target.parent} does not exist")
-    if target.is_dir():
-        raise DeixisError(f"{path}: is a folder; choose another name")
+    _check_file_name(target, path)
     with explain_os_errors(target), _final_name_in_errors(target):
         handle, name = tempfile.mkstemp(prefix=f".{target.stem}.partial-", suffix=target.suffix, dir=target.parent)
         os.close(handle)
@@ -128,6 +125,21 @@ def new_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterator
             _sync(target.parent)
         finally:
             partial.unlink(missing_ok=True)
+
+
+def check_new_file(path: str | os.PathLike[str]) -> None:
+    """Raise the error of `new_file` for a path where no file can be written, before the work for it begins."""
+    target = Path(path).absolute()
+    _check_file_name(target, path)
+    with explain_os_errors(target), _final_name_in_errors(target):
+        tempfile.TemporaryFile(prefix=".partial-", dir=target.parent).close()
+
+
+def _check_file_name(target: Path, path: str | os.PathLike[str]) -> None:
+    if not target.parent.is_dir():
+        raise DeixisError(f"{path}: the folder {target.parent} does not exist")
+    if target.is_dir():
+        raise DeixisError(f"{path}: is a folder; choose another name")
 
 
 def make_private(path: Path) -> None:

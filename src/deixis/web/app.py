@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from socket import socket
 
 from fastapi import FastAPI, Request
 from starlette.responses import Response
@@ -19,7 +20,7 @@ from deixis.web.inference import InferenceService
 from deixis.web.pages import add_error_handlers, add_page
 from deixis.web.routes import PhotoNotFoundError, RouteContext, router
 from deixis.web.security import AccessPolicy, SecurityMiddleware, ServerLimits, error_response, is_loopback
-from deixis.web.server import ServerAddress, listen, open_in_browser, run_server
+from deixis.web.server import ServerAddress, open_in_browser, run_server
 
 _SWITCH_INTERVAL_S = 0.0002
 """How long a computing thread may block the event loop: refusals should not wait for searches."""
@@ -68,13 +69,14 @@ def make_app(
 def serve(
     photos: PhotoCollection,
     address: ServerAddress,
+    listening: socket,
     *,
     inference: InferenceService | None = None,
     on_ready: Callable[[str], None] = print,
     open_browser: bool = False,
     needs_token: bool = True,
 ) -> None:
-    """Serve the web app until Ctrl-C; `on_ready` is called with the URL once it works.
+    """Serve the web app on a socket of `listen` until Ctrl-C; `on_ready` is called with the URL once it works.
 
     Without `needs_token`, all users of this machine have access; other machines always need the token.
     """
@@ -85,7 +87,6 @@ def serve(
     ticket = secrets.token_urlsafe(24) if open_browser and address.token else ""
     policy = AccessPolicy(address.host, address.token, limits.upload_bytes, ticket=ticket)
     app = make_app(photos, inference=inference, limits=limits, policy=policy)
-    listening = listen(address)
     port = listening.getsockname()[1]
     try:
         on_ready(address.url(port))

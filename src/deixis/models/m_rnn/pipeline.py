@@ -246,6 +246,8 @@ class CaptionPipeline(Pipeline):
         blocks = _join_rows(features.gold_vectors(gold))
         return self._score_blocks(blocks, gold.phrases, len(gold.boxes), "regions", on_progress)
 
+    match_score = "log of how many times more probable the photo makes the sentence; below 0: less than without it"
+
     def _match_scores(self, photo: PhotoLike, sentences: Sequence[str]) -> Floats:
         """Eq. 7 for one photo."""
         scores: Floats = self._score_blocks(self._encode([photo]), sentences, 1, "sentences", no_progress)[0]

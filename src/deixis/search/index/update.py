@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from deixis.data.images import photo_size
 from deixis.errors import DeixisError, PhotoError
 from deixis.search.index import records
 from deixis.search.index.base import (
@@ -127,6 +128,7 @@ def update_index(
     that was added, updated, moved or skipped, once that is on disk.
     """
     roots = find_roots(photos)
+    _check_files(roots)
     if not is_postgres(path):
         folder = Path(path).resolve()
         for root in roots:
@@ -180,6 +182,22 @@ def _remember_exclude(writer: IndexWriter[Any], exclude: Sequence[str] | None) -
     return list(exclude)
 
 
+def _check_files(roots: Sequence[Path]) -> None:
+    """Refuse files of which none is a photo, before an index is created for them."""
+    problems = []
+    for root in roots:
+        if is_remote(root) or root.is_dir():
+            return
+        try:
+            photo_size(root)
+        except PhotoError as error:
+            problems.append(error)
+        else:
+            return
+    if problems:
+        raise problems[0]
+
+
 class _Update:
     """One run over the files: a chain of generators, with commits in between."""
 
@@ -218,6 +236,7 @@ class _Update:
             self._encode_unfinished_by_others()
             self._write_copies()
             self._remove_missing()
+            self._record_roots()
         except BaseException as error:
             if self.writer.can_commit(error):
                 self._commit(begin=False)  # after Ctrl-C, completed work is kept
@@ -231,9 +250,11 @@ class _Update:
         return self.report
 
     def _record_roots(self) -> None:
-        """Record where the folders are, so that a link put in their place later is noticed."""
+        """Record where the folders and indexed files are, so that a link put in their place later is noticed."""
         known = json.loads(read_entry(self.connection, ROOTS) or "{}")
-        roots = known | {str(root): str(root.resolve()) for root in self._roots if not is_remote(root)}
+        self._current_folder = None  # photos may have been added to it
+        local = [root for root in self._roots if not is_remote(root)]
+        roots = known | {str(root): str(root.resolve()) for root in local if root.is_dir() or self._photo_at(root)}
         if roots != known:
             write_entry(self.connection, ROOTS, json.dumps(roots))
 
