@@ -22,7 +22,7 @@ import uvicorn
 from playwright.sync_api import Browser, Page, sync_playwright
 from simulated_crowd import CARELESS, HONEST, Kind, SimulatedWorker, Truth, lease, submit
 
-from deixis.annotate.judgements import JudgementResult, skip_question
+from deixis.annotate.judgements import skip_question
 from deixis.annotate.known_answers import add_known_photos
 from deixis.annotate.material import prepare_photo
 from deixis.annotate.people import Role, invite
@@ -234,9 +234,7 @@ def skip_one_question(project: Project, crowd: Crowd) -> None:
     question = lease(project, member)
     assert question is not None  # noqa: S101
     details = {"bad_phrase": question.content["mentions"][0], "seconds": 8.0, "remark": "Half a phrase, I think."}
-    project.database.run(
-        lambda connection: skip_question(project, connection, member, question.token, **details), JudgementResult.cache
-    )
+    project.database.run(lambda connection: skip_question(project, connection, member, question.token, **details))
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from deixis import geometry
-from deixis.annotate.judgements import JudgementResult, record_answer
+from deixis.annotate.judgements import record_answer
 from deixis.annotate.material import parse_mention_id
 from deixis.annotate.people import Role, accept_invitation, invite
 from deixis.annotate.project import Project, requeue_suspended
@@ -382,9 +382,7 @@ def lease(project: Project, worker: str, **options: Any) -> LeasedQuestion | Non
 
 def submit(project: Project, worker: str, token: str, answer: str, **details: Any) -> None:
     """Answer a question in a transaction of its own."""
-    project.database.run(
-        lambda connection: record_answer(project, connection, worker, token, answer, **details), JudgementResult.cache
-    )
+    project.database.run(lambda connection: record_answer(project, connection, worker, token, answer, **details))
 
 
 def _review(project: Project, reviewer: str, truths: Mapping[str, Truth], result: SimulationResult) -> bool:

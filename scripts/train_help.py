@@ -93,22 +93,13 @@ def fit_boxes(data: Path, features: Path, out: Path) -> BoxCalibration:
 
 
 def evaluate_boxes(calibration: BoxCalibration, data: Path, features: Path, split: str) -> None:
-    """Print the fraction of good boxes by tenths of the probability, with boxes of several objects apart."""
+    """Print the fraction of good boxes by tenths of the probability."""
     found = list(labelled_boxes(list(Dataset(data).split(split)), FeatureStore(features)))
-    probability, good = (
-        np.array([calibration.probability(each) for each, _ in found]),
-        np.array([right for _, right in found]),
-    )
-    several = np.array([each.amount > 1 for each, _ in found])
-    for tenth in range(10):
-        of_tenth = ~several & (np.minimum(probability * 10, 9).astype(int) == tenth)
-        if of_tenth.any():
-            print(f"{tenth * 10:2}–{tenth * 10 + 10} %: {good[of_tenth].mean():.0%} of {of_tenth.sum():,} are good")
-    if several.any():
-        summary = (
-            f"probability {probability[several].mean():.0%}: {good[several].mean():.0%} of {several.sum():,} are good"
-        )
-        print(f"boxes of several objects: {summary}")
+    tenths = np.array([min(int(calibration.probability(each) * 10), 9) for each, _ in found])
+    good = np.array([right for _, right in found])
+    for tenth in np.unique(tenths):
+        of_tenth = tenths == tenth
+        print(f"{tenth * 10:2}–{tenth * 10 + 10} %: {good[of_tenth].mean():.0%} of {of_tenth.sum():,} are good")
 
 
 def labelled_boxes(photos: Sequence[Photo], store: FeatureStore) -> Iterator[tuple[GroundedBox, bool]]:
@@ -134,13 +125,10 @@ def stored_proposals(store: FeatureStore, photo: str, max_proposals: int) -> Pho
 
 
 def fit_calibration(examples: Iterable[tuple[GroundedBox, bool]], *, good_iou: float, about: str) -> BoxCalibration:
-    """Fit a logistic regression with an L2 penalty of 1 on the types; for several things, the share of good boxes."""
-    examples = list(examples)
-    listed = [(box, is_good) for box, is_good in examples if box.amount == 1]
+    """Fit a logistic regression with an L2 penalty of 1 on the types, of boxes without a probability of their own."""
+    listed = [(box, is_good) for box, is_good in examples if box.probability is None]
     if not listed:
         raise DeixisError("no box to train on")
-    good_of_several = [is_good for box, is_good in examples if box.amount > 1]
-    several = (sum(good_of_several) + 1) / (len(good_of_several) + 2)
     rows = np.zeros((len(listed), 2 + len(ENTITY_TYPES)))
     good = np.array([is_good for _, is_good in listed], float)
     for row, (box, _) in zip(rows, listed, strict=True):
@@ -154,7 +142,7 @@ def fit_calibration(examples: Iterable[tuple[GroundedBox, bool]], *, good_iou: f
         hessian = (rows * (predicted * (1 - predicted))[:, None]).T @ rows + penalty
         weights -= np.linalg.solve(hessian, gradient)
     by_type = {name: round(float(weights[1] + weights[2 + number]), 4) for number, name in enumerate(ENTITY_TYPES)}
-    return BoxCalibration(round(float(weights[0]), 4), by_type, round(several, 4), good_iou, about)
+    return BoxCalibration(round(float(weights[0]), 4), by_type, good_iou, about)
 
 
 if __name__ == "__main__":

@@ -90,21 +90,17 @@ def next_question(project: Project, worker: str, **options: Any) -> LeasedQuesti
 
 def record(project: Project, worker: str, token: str, answer: str, **details: Any) -> JudgementResult:
     """Answer a question in a transaction of its own."""
-    return _run(project, lambda connection: record_answer(project, connection, worker, token, answer, **details))
+    return project.database.run(lambda connection: record_answer(project, connection, worker, token, answer, **details))
 
 
 def skip(project: Project, worker: str, token: str, **details: Any) -> JudgementResult:
     """Skip a question in a transaction of its own."""
-    return _run(project, lambda connection: skip_question(project, connection, worker, token, **details))
+    return project.database.run(lambda connection: skip_question(project, connection, worker, token, **details))
 
 
 def undo(project: Project, worker: str, event: int) -> JudgementResult:
     """Undo an event in a transaction of its own."""
-    return _run(project, lambda connection: undo_event(project, connection, worker, event))
-
-
-def _run(project: Project, work: Callable[[Connection], JudgementResult]) -> JudgementResult:
-    return project.database.run(work, JudgementResult.cache)
+    return project.database.run(lambda connection: undo_event(project, connection, worker, event))
 
 
 def ask(project: Project, worker: str, **options: Any) -> LeasedQuestion:

@@ -128,17 +128,15 @@ def finished(new_project: MakeProject, **settings: Any) -> tuple[Project, list[s
 
 def change(project: Project, lead: str, action: str, *, seen: int | None = None, **details: Any) -> JudgementResult:
     wanted = Correction(action=action, mention=details.pop("mention", MENTION), **details)
-    return project.database.run(
-        lambda connection: correct(project, connection, lead, "dog0", wanted, seen=seen), JudgementResult.cache
-    )
+    return project.database.run(lambda each: correct(project, each, lead, "dog0", wanted, seen=seen))
 
 
 def undo(project: Project, lead: str) -> JudgementResult:
-    return project.database.run(lambda each: undo_correction(project, each, lead, "dog0"), JudgementResult.cache)
+    return project.database.run(lambda each: undo_correction(project, each, lead, "dog0"))
 
 
 def redo(project: Project, lead: str) -> JudgementResult:
-    return project.database.run(lambda each: redo_correction(project, each, lead, "dog0"), JudgementResult.cache)
+    return project.database.run(lambda each: redo_correction(project, each, lead, "dog0"))
 
 
 def boxes(project: Project) -> list[list[Any]]:
@@ -326,15 +324,12 @@ KILLED = """
 import sys
 from pathlib import Path
 from deixis.annotate.gallery import Correction, correct
-from deixis.annotate.judgements import JudgementResult
 from deixis.annotate.project import open_project
 
 project = open_project(Path(sys.argv[1]))
 for number in range(10_000):
     wanted = Correction(action="draw", mention="0:0-5", box=(1.0, 1.0, 5.0 + number % 90, 60.0))
-    result = project.database.run(
-        lambda connection: correct(project, connection, sys.argv[2], "dog0", wanted), JudgementResult.cache
-    )
+    result = project.database.run(lambda connection: correct(project, connection, sys.argv[2], "dog0", wanted))
     print(result.event, flush=True)
 """
 

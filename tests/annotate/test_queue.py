@@ -163,7 +163,7 @@ def answer_and_continue(
         outcome = record_answer(project, connection, worker, token, answer, box=box)
         return replace(outcome, question=queue.next_question(project, connection, worker))
 
-    return project.database.run(work, JudgementResult.cache)
+    return project.database.run(work)
 
 
 def undo_and_lease(project: Project, worker: str, event: int) -> LeasedQuestion | None:
@@ -173,7 +173,7 @@ def undo_and_lease(project: Project, worker: str, event: int) -> LeasedQuestion 
         outcome = undo_event(project, connection, worker, event)
         return replace(outcome, question=queue.lease_again(project, connection, worker, event))
 
-    return project.database.run(work, JudgementResult.cache).question
+    return project.database.run(work).question
 
 
 def waiting(project: Project, photo: str) -> dict[tuple[str, str], set[str]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, select, text
 
-from deixis.annotate.store import SCHEMA_VERSION, Database, known_questions, properties, sessions
+from deixis.annotate.store import AFTER_COMMIT, SCHEMA_VERSION, Database, known_questions, properties, sessions
 from deixis.errors import DeixisError
 from tests.annotate.fakes import add_property, property_keys
 
@@ -68,15 +68,17 @@ def test_failed_work_is_rolled_back_without_affecting_work_of_other_threads(data
     assert property_keys(database) == {"a", "b", "c", "d"}
 
 
-def test_after_commit_runs_after_the_commit(database: Database) -> None:
+def test_work_that_waits_for_the_commit_is_done_once_after_it(database: Database) -> None:
     committed = []
 
     def do(connection: Connection) -> str:
         add_property("new")(connection)
         committed.append("new" in property_keys(database))
+        connection.info[AFTER_COMMIT].append(lambda: committed.append("new" in property_keys(database)))
         return "new"
 
-    database.run(do, lambda key: committed.append(key in property_keys(database)))
+    database.run(do)
+    database.run(add_property("other"))
     assert committed == [False, True]
 
 

@@ -45,12 +45,10 @@ def test_the_calibration_recovers_the_true_probabilities() -> None:
         for support in dice.uniform(0.02, 0.98, 3000):
             odds = np.log(support / (1 - support)) + shift
             examples.append((GroundedBox("", (kind,), BOX, support), dice.random() < 1 / (1 + np.exp(-odds))))
-    examples += [(GroundedBox("", ("people",), BOX, 0.1, amount=2), right) for right in (True, True)]
     found = fit_calibration(examples, good_iou=0.6, about="dice")
     assert found.slope == pytest.approx(1, abs=0.1)
     assert found.probability(GroundedBox("", ("people",), BOX, 0.5)) == pytest.approx(0.5, abs=0.04)
     assert found.probability(GroundedBox("", ("other",), BOX, 0.5)) == pytest.approx(1 / (1 + np.exp(2)), abs=0.03)
-    assert found.probability(GroundedBox("", ("people",), BOX, 0.99, amount=2)) == 0.75
 
 
 def test_a_calibration_needs_boxes() -> None:

@@ -99,7 +99,7 @@ def correct(
     body = {"action": wanted.action, "chains": getattr(editor, wanted.action)(wanted)}
     number = transaction.add_event(key, lead, Corrected.kind, body)
     transaction.apply()
-    return JudgementResult(number, transaction=transaction)
+    return JudgementResult(number)
 
 
 def undo_correction(project: Project, connection: Connection, lead: str, photo: str) -> JudgementResult:

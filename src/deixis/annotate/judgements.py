@@ -1,7 +1,6 @@
 """Judgements: answering, skipping and undoing, each in a transaction of the caller.
 
-Callers run them with `deixis.annotate.store.Database.run` and pass `JudgementResult.cache` as `after_commit`. A
-request that is sent twice is recorded once.
+A request that is sent twice is recorded once.
 """
 
 from __future__ import annotations
@@ -67,7 +66,6 @@ class JudgementResult:
 
     event: int = 0  # its number; 0 if only the next question was requested
     again: bool = False  # the request had been recorded before
-    transaction: PhotoTransaction | None = None  # if it changed a photo
     qualification: Qualification | None = None  # after a question of the test
     lesson: Lesson | None = None  # after a question of the test
     question: LeasedQuestion | None = None  # the next one, if requested
@@ -77,11 +75,6 @@ class JudgementResult:
     @property
     def is_new(self) -> bool:
         return self.event > 0 and not self.again
-
-    def cache(self) -> None:
-        """Cache the changed photo; to be called after the commit."""
-        if self.transaction is not None:
-            self.transaction.cache_snapshot()
 
 
 class UnknownQuestionError(RefusedError):
@@ -140,7 +133,7 @@ def record_answer(
     if parsed in (Answer.DRAWN, Answer.ADJUSTED):
         add_check(connection, worker, Task.DRAWING, Purpose.WORK, event=number)
     transaction.apply(answered=lease.question)
-    return JudgementResult(number, transaction=transaction, seconds=seconds)
+    return JudgementResult(number, seconds=seconds)
 
 
 def skip_question(
@@ -170,7 +163,7 @@ def skip_question(
     transaction = PhotoTransaction(project, connection, lease.photo)
     number = transaction.add_event(token, worker, Skipped.kind, body, remark=remark)
     transaction.apply(answered=lease.question)
-    return JudgementResult(number, transaction=transaction, seconds=seconds)
+    return JudgementResult(number, seconds=seconds)
 
 
 def undo_event(project: Project, connection: Connection, worker: str, event: int) -> JudgementResult:
@@ -200,7 +193,7 @@ def undo_event(project: Project, connection: Connection, worker: str, event: int
         return JudgementResult(earlier[-1].number, again=True)
     number = transaction.add_event(f"undo:{event}:{len(earlier)}", worker, Undone.kind, {"event": event})
     transaction.apply()
-    return JudgementResult(number, transaction=transaction)
+    return JudgementResult(number)
 
 
 def parse_answer(stage: Stage, answer: str) -> Answer:

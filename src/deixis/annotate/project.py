@@ -500,7 +500,6 @@ def requeue_suspended(project: Project, limit: int | None = None) -> int:
             key = (requeue.c.worker == row.worker) & (requeue.c.task == row.task) & (requeue.c.photo == row.photo)
             connection.execute(delete(requeue).where(key))
             transaction.apply()
-        transaction.cache_snapshot()
         done += 1
     return done
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -294,6 +294,9 @@ _LOCK_TIMEOUT_S = 30
 RECORD_AFTER_S = 0.3
 """What a killed process has committed in this time is not expected by anybody."""
 
+AFTER_COMMIT = "after commit"
+"""Key in `info` of a connection: the functions to call once its transaction is committed, such as to change a cache."""
+
 _RESTORE = "restore a backup made by deixis annotate backup"
 _OLDER_VERSIONS = frozenset(str(number) for number in range(1, SCHEMA_VERSION))
 
@@ -312,6 +315,7 @@ class Database:
             self.engine = _make_engine(self.url, self.is_sqlite)
         except (ArgumentError, NoSuchModuleError, ImportError) as error:
             raise DeixisError(f"{_display_url(url)}: not a usable database address ({first_line(error)})") from None
+        event.listen(self.engine, "begin", lambda connection: connection.info.update({AFTER_COMMIT: []}))
         self._write_lock = threading.Lock() if self.is_sqlite else nullcontext()
         self._record_lock = threading.Lock()
         self._expected: dict[str, Any] | None = None
@@ -327,21 +331,19 @@ class Database:
     def _transaction(self) -> Iterator[Connection]:
         with self.translated_errors(), self.engine.begin() as connection:
             yield connection
-            expected = self.count_commit(connection)
+            expected, after = self.count_commit(connection), connection.info[AFTER_COMMIT]
+        self.finish_commit(expected, after)
+
+    def finish_commit(self, expected: dict[str, Any] | None, after: Iterable[Callable[[], None]]) -> None:
+        """Do what waited for the commit, on SQLite before any other transaction."""
+        for work in after:
+            work()
         self.record_commit(expected)
 
-    def run(self, work: Callable[[Connection], T], after_commit: Callable[[T], None] | None = None) -> T:
-        """Do `work` in a transaction and return its result after the commit.
-
-        `work` must not change memory that would be wrong after a rollback; `after_commit` is called with its result,
-        on SQLite before any other work.
-        """
-        with self._write_lock:
-            with self._transaction() as connection:
-                result = work(connection)
-            if after_commit:
-                after_commit(result)
-        return result
+    def run(self, work: Callable[[Connection], T]) -> T:
+        """Do `work` in a transaction and return its result after the commit."""
+        with self.writing() as connection:
+            return work(connection)
 
     def begin(self) -> Transaction:
         """Begin a transaction whose start and end, the only steps that block, can run in another thread."""
@@ -511,9 +513,10 @@ class Transaction:
     def end(self, *, commit: bool) -> None:
         with self.opened, self.database.translated_errors():
             if commit:
-                expected = self.database.count_commit(self.connection)
+                database = self.database
+                expected, after = database.count_commit(self.connection), self.connection.info[AFTER_COMMIT]
                 self.connection.commit()
-                self.database.record_commit(expected)
+                database.finish_commit(expected, after)
 
 
 def read_property(connection: Connection, key: str) -> str | None:

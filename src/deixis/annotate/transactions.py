@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import BigInteger, Connection, String, bindparam, insert, select, update
@@ -20,7 +21,7 @@ from deixis.annotate.material import Material
 from deixis.annotate.quality import update_box_checks
 from deixis.annotate.queue import update_questions
 from deixis.annotate.state import PhotoState, derive_state, extend_state
-from deixis.annotate.store import events, photos, remarks
+from deixis.annotate.store import AFTER_COMMIT, events, photos, remarks
 from deixis.annotate.webhooks import queue_messages
 from deixis.annotate.workflow import Rules
 from deixis.errors import DeixisError
@@ -162,19 +163,14 @@ class PhotoTransaction:
         self.connection.execute(_UPDATE_PHOTO, values)
         update_box_checks(self._project, self.connection, self._before, state)
         self._before = state
-
-    def cache_snapshot(self) -> None:
-        """Cache the new snapshot; to be called after the commit."""
-        self._cache.store(self.snapshot)
+        self.connection.info[AFTER_COMMIT].append(partial(self._cache.store, self.snapshot))
 
 
 @contextmanager
 def change_photo(project: Project, photo: str) -> Iterator[PhotoTransaction]:
     """Run the block as one transaction on a photo."""
     with project.database.writing() as connection:
-        transaction = PhotoTransaction(project, connection, photo)
-        yield transaction
-    transaction.cache_snapshot()
+        yield PhotoTransaction(project, connection, photo)
 
 
 def photo_columns(state: PhotoState) -> dict[str, Any]:

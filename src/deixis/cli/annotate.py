@@ -485,7 +485,7 @@ def _record_decision(
     reinstated: str | None,
 ) -> dict[str, object]:
     """Record what a reviewer decides, and return it."""
-    from deixis.annotate.judgements import JudgementResult, undo_event
+    from deixis.annotate.judgements import undo_event
     from deixis.annotate.people import find_worker
     from deixis.annotate.quality import reinstate
     from deixis.annotate.review import decide
@@ -505,9 +505,8 @@ def _record_decision(
             level = reinstate(opened, connection, find_worker(connection, worker).id, Task(task))
         return {"worker": worker, "task": task, "level": level.value}
     if undo is not None:
-        result = opened.database.run(
-            lambda connection: undo_event(opened, connection, reviewer.id, undo), JudgementResult.cache
-        )
+        with opened.database.writing() as connection:
+            result = undo_event(opened, connection, reviewer.id, undo)
         return {"event": result.event, "undone": undo}
     if photo is None or mention is None or decision is None:
         raise DeixisError("--decide: also give the photo and --mention")

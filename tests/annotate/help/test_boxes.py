@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from deixis.annotate.help.boxes import BoxCalibration, GroundedBox, _separate_boxes, ground_mentions, proposed_boxes
+from deixis.annotate.help.boxes import BoxCalibration, GroundedBox, ground_mentions, proposed_boxes
 from deixis.annotate.material import prepare_photo
 from deixis.data.images import open_photo
 from deixis.data.samples import SAMPLES
@@ -47,7 +47,7 @@ def test_a_grounder_of_sets_proposes_a_box_for_each_thing() -> None:
         boxes = np.array([[left, right]] * len(phrases))
         return PhraseScores(np.zeros((len(phrases), 2)), boxes, sets=[sets[phrase.text] for phrase in phrases])
 
-    grounder = SimpleNamespace(separates_boxes=True, score_phrases=score_phrases)
+    grounder = SimpleNamespace(score_phrases=score_phrases)
     proposals = SimpleNamespace(features=SimpleNamespace(size=(100, 80)))
     material = prepare_photo(photo("A dog.", "Some dogs.", "Two dogs.", size=(50, 40)))
     found = ground_mentions(grounder, proposals, material)  # type: ignore[arg-type]
@@ -59,15 +59,7 @@ def test_a_grounder_of_sets_proposes_a_box_for_each_thing() -> None:
 
 
 def test_the_probability_of_a_box_is_logistic_in_its_support() -> None:
-    calibration = BoxCalibration(1.0, {"animals": 0.0}, 0.4, 0.6, "")
+    calibration = BoxCalibration(1.0, {"animals": 0.0}, 0.6, "")
     box = GroundedBox("0:0-5", ("animals",), (0, 0, 9, 9), 0.75)
     assert calibration.probability(box) == pytest.approx(0.75)
-    assert calibration.probability(replace(box, amount=2)) == 0.4
-
-
-def test_boxes_around_several_others_are_removed() -> None:
-    one, other, both, third = [0, 0, 10, 10], [12, 0, 22, 10], [0, 0, 22, 10], [40, 0, 50, 10]
-    boxes = np.array([both, one, [0, 0, 10, 9], other, third], float)
-    scores = np.array([5.0, 4.0, 3.9, 3.0, 1.0])
-    assert _separate_boxes(boxes, scores, 2) == [1, 3]
-    assert _separate_boxes(boxes[:1], scores[:1], 2) == [0]
+    assert calibration.probability(replace(box, probability=0.4)) == 0.4

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
-from deixis.annotate.store import Database
+from deixis.annotate.store import AFTER_COMMIT, Database
 from deixis.annotate.web.context import TransactionQueue, WorkTime
 from deixis.errors import DeixisError
 from tests.annotate.fakes import add_property, property_keys
@@ -34,6 +34,7 @@ def test_concurrent_work_is_all_committed(database: Database) -> None:
 def test_failed_work_is_rolled_back_and_other_work_is_committed(database: Database) -> None:
     def fails(connection: Connection) -> None:
         add_property("half")(connection)
+        connection.info[AFTER_COMMIT].append(lambda: pytest.fail("was rolled back"))
         raise DeixisError("no")
 
     def breaks(connection: Connection) -> None:
@@ -47,14 +48,21 @@ def test_failed_work_is_rolled_back_and_other_work_is_committed(database: Databa
 
 
 def test_a_failed_commit_is_reported_to_every_request(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    reported = []
+    reported: list[str] = []
+
+    def reporting(key: str) -> Callable[[Connection], str]:
+        def work(connection: Connection) -> str:
+            connection.info[AFTER_COMMIT].append(lambda: reported.append(key))
+            return add_property(key)(connection)
+
+        return work
 
     def disk_full(self: Connection) -> None:
         raise OSError("no space left on device")
 
     async def write() -> list[object]:
         writer = TransactionQueue(database)
-        works = [writer.run(add_property(key), reported.append) for key in ("a", "b")]
+        works = [writer.run(reporting(key)) for key in ("a", "b")]
         done = await asyncio.gather(*works, return_exceptions=True)
         await writer.close()
         return list(done)

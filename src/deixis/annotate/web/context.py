@@ -27,7 +27,7 @@ from deixis.annotate.people import SESSION_SECONDS, Role, Session, Worker, end_s
 from deixis.annotate.progress import read_pace, read_progress
 from deixis.annotate.project import Project, read_secret
 from deixis.annotate.queue import LeasedQuestion
-from deixis.annotate.store import Database, translate_error
+from deixis.annotate.store import AFTER_COMMIT, Database, translate_error
 from deixis.annotate.web.photos import PhotoLibrary, describe_photo, describe_question
 from deixis.annotate.web.schemas import Dashboard, PhotoInfo
 from deixis.web.executor import BoundedExecutor, BusyError
@@ -52,13 +52,14 @@ class _PendingWork:
     """Work for a transaction that several share, each behind a savepoint of its own."""
 
     work: Callable[[Connection], Any]
-    after_commit: Callable[[Any], None] | None
     future: asyncio.Future[Any]
     result: Any = None
     error: BaseException | None = None
 
     def execute(self, connection: Connection) -> None:
         """Do the work. If it fails, only its own changes are rolled back."""
+        after_commit = connection.info[AFTER_COMMIT]
+        waiting = len(after_commit)
         connection.exec_driver_sql("SAVEPOINT work")
         try:
             self.result = self.work(connection)
@@ -68,13 +69,12 @@ class _PendingWork:
             self.error = error
         if self.error is not None:
             connection.exec_driver_sql("ROLLBACK TO work")
+            del after_commit[waiting:]
         connection.exec_driver_sql("RELEASE work")
 
     def finish(self, failure: BaseException | None) -> None:
         """Finish after the commit, or after the failure of the whole transaction."""
         self.error = self.error or failure
-        if self.error is None and self.after_commit:
-            self.after_commit(self.result)
         if self.future.done():  # the client has disconnected
             return
         if self.error is not None:
@@ -99,15 +99,15 @@ class TransactionQueue:
         self._disk: ThreadPoolExecutor | None = None
         self._threads = BoundedExecutor("writing", _THREADS, _MAX_WAITING)
 
-    async def run(self, work: Callable[[Connection], T], after_commit: Callable[[T], None] | None = None) -> T:
+    async def run(self, work: Callable[[Connection], T]) -> T:
         """Do what `deixis.annotate.store.Database.run` does, for the event loop."""
         if not self._database.is_sqlite:
-            return await self._threads.run(self._database.run, work, after_commit)
+            return await self._threads.run(self._database.run, work)
         if len(self._waiting) >= _MAX_WAITING:
             raise BusyError
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._waiting.append(_PendingWork(work, after_commit, future))
+        self._waiting.append(_PendingWork(work, future))
         if self._disk is None:
             self._disk = ThreadPoolExecutor(1, thread_name_prefix="deixis-disk")
         if self._writing is None:

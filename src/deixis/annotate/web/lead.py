@@ -176,7 +176,7 @@ async def _change_photo(
 ) -> GalleryEntry:
     """Record a correction in one transaction and return the photo as it is then."""
     photo = await context.readers.run(context.library.find_photo, photo_id)
-    await context.transactions.run(lambda connection: record(connection, photo), JudgementResult.cache)
+    await context.transactions.run(lambda connection: record(connection, photo))
     return await context.readers.run(_read_photo, context, photo)
 
 

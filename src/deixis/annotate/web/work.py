@@ -100,7 +100,7 @@ async def undo(body: UndoRequest, context: Context, user: LimitedUser) -> Respon
             count_item(connection, user.session.assignment, -1)
         return replace(outcome, question=lease_again(context.project, connection, user.id, body.event))
 
-    outcome = await context.transactions.run(work, JudgementResult.cache)
+    outcome = await context.transactions.run(work)
     question = await context.describe_question(outcome.question, user)
     return JSONResponse({"event": outcome.event, "again": outcome.again, "question": question})
 
@@ -169,7 +169,7 @@ async def _run(
         reason = explain_no_question(project, connection, user.id) if question is None else None
         return replace(outcome, question=question, reason=reason), assignment
 
-    return await context.transactions.run(work, lambda result: result[0].cache())
+    return await context.transactions.run(work)
 
 
 async def _respond(context: AppContext, user: AuthenticatedUser, record: Record, next_: NextRequest | None) -> Response:
