@@ -8,8 +8,8 @@ import threading
 import tracemalloc
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from contextlib import AbstractContextManager, contextmanager
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -24,6 +24,7 @@ from deixis.annotate.webhooks import JUDGEMENT, add_webhook, list_webhooks
 from deixis.errors import DeixisError, UnavailableError
 from tests.annotate.conftest import MakeProject
 from tests.annotate.fakes import people
+from tests.annotate.http_server import answering, send
 
 
 @contextmanager
@@ -96,72 +97,45 @@ def test_a_busy_server_is_asked_again_and_a_redirect_does_not_get_the_token() ->
     seen: list[str] = []
     busy = [503, 429, 200]
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            seen.append(self.path)
-            status = 302 if self.path.startswith("/api/people") else busy.pop(0)
-            self.send_response(status)
-            body = b'{"photos": 1}' if status == 200 else b'{"error": "busy"}'
-            self.send_header("content-length", str(len(body)))
-            self.send_header("location", "/elsewhere")
-            self.end_headers()
-            self.wfile.write(body)
+    def respond(request: BaseHTTPRequestHandler) -> None:
+        seen.append(request.path)
+        status = 302 if request.path.startswith("/api/people") else busy.pop(0)
+        body = b'{"photos": 1}' if status == 200 else b'{"error": "busy"}'
+        send(request, status, body, location="/elsewhere")
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        client = Client(f"http://127.0.0.1:{server.server_port}", "t")
+    with answering(respond) as url:
+        client = Client(url, "t")
         assert client.progress() == {"photos": 1}
         assert len(seen) == 3
         with pytest.raises(RequestError):
             client.people()
         assert "/elsewhere" not in seen
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def test_the_server_sends_messages_and_judgements_do_not_wait_for_them(project: Project) -> None:
     received, release = threading.Event(), threading.Event()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            received.set()
-            release.wait(20)  # a slow receiver
-            self.send_response(204)
-            self.end_headers()
+    def respond(request: BaseHTTPRequestHandler) -> None:
+        received.set()
+        release.wait(20)  # a slow receiver
+        send(request, 204)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
     people(project, "Ann")
     _, token = create_token(project, "Ann", "test")
-    add_webhook(project, f"http://127.0.0.1:{server.server_port}/", [JUDGEMENT])
-    try:
-        with served(project) as url:
-            client = Client(url, token)
-            question = client.next_question()
-            assert question is not None
-            client.answer(question, "yes")
+    with answering(respond) as receiver, served(project) as url:
+        add_webhook(project, receiver, [JUDGEMENT])
+        client = Client(url, token)
+        question = client.next_question()
+        assert question is not None
+        client.answer(question, "yes")
+        try:
             assert received.wait(20)
             second = client.next_question()  # while the receiver has not answered
             assert second is not None
             assert client.answer(second, "yes")["event"]
             assert list_webhooks(project)[0].waiting == 2
+        finally:
             release.set()
-    finally:
-        release.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def zip_of(size: int) -> bytes:
@@ -171,28 +145,17 @@ def zip_of(size: int) -> bytes:
     return content.getvalue()
 
 
-@contextmanager
-def cut(responses: list[tuple[bytes, int]]) -> Iterator[str]:
+def cut(responses: list[tuple[bytes, int]]) -> AbstractContextManager[str]:
     """A server that sends only so many bytes of each response, and closes the connection."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            content, sent = responses.pop(0)
-            self.send_response(200)
-            self.send_header("content-length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content[:sent])
+    def respond(request: BaseHTTPRequestHandler) -> None:
+        content, sent = responses.pop(0)
+        request.send_response(200)
+        request.send_header("content-length", str(len(content)))
+        request.end_headers()
+        request.wfile.write(content[:sent])
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    return answering(respond)
 
 
 def test_a_part_of_a_response_is_never_returned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

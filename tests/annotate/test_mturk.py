@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 
 from deixis.annotate import mturk
-from deixis.annotate.mturk import HOSTS, approve_assignments, create_hit, external_question, list_hits
-from deixis.annotate.people import Role
+from deixis.annotate.mturk import HOSTS, external_question, hire, list_hits, settle
+from deixis.annotate.people import Role, forget_worker
 from deixis.annotate.project import Project, read_secret
 from deixis.annotate.workforce import (
     APPROVED,
     ENTRY_POINTS,
     Offer,
     count_item,
+    external_name,
     find_workforce,
     list_assignments,
     make_items_key,
@@ -26,7 +27,7 @@ from deixis.annotate.workforce import (
     start_assignment,
 )
 from deixis.errors import DeixisError
-from tests.annotate.conftest import Bench, Browser, MakeBench, MakeProject
+from tests.annotate.conftest import Bench, Browser, MakeBench, MakeProject, on_both_databases
 
 ROOT = Path(__file__).parents[2]
 
@@ -83,12 +84,23 @@ def test_an_undone_answer_is_not_counted_twice(bench: MakeBench) -> None:
     assert worker.get("session")["external"]["done"] == 1
 
 
-def test_an_assignment_continues_where_it_was(bench: MakeBench) -> None:
+@on_both_databases
+def test_an_assignment_continues_where_it_was_for_the_same_worker_only(bench: MakeBench) -> None:
     opened = bench(photos=3)
     enter(opened)[0].answer("yes")
     assert enter(opened)[1]["done"] == 1
-    assert len(list_assignments(opened.project)) == 1
-    assert opened.client.post("/api/external/enter", json=entry(opened, workerId="W2")).status_code == 422
+    [first] = list_assignments(opened.project)
+    for other in ({"workerId": "W2"}, {"hitId": "H2"}):
+        assert opened.client.post("/api/external/enter", json=entry(opened, **other)).status_code == 422
+    opened.clock.now += 1
+    enter(opened, assignmentId="A2")
+    assert [(each.id, each.worker) for each in list_assignments(opened.project)] == [
+        ("A1", first.worker),
+        ("A2", first.worker),
+    ]
+    assert external_name(opened.project, first.worker) == "W1"
+    forget_worker(opened.project, first.worker)
+    assert external_name(opened.project, first.worker) is None
 
 
 def test_an_assignment_can_be_submitted_if_no_questions_are_left(bench: MakeBench) -> None:
@@ -140,7 +152,7 @@ def count(project: Project, assignment: str) -> None:
 class Turk:
     """Mechanical Turk as boto3 describes it; requests that it would refuse are refused."""
 
-    def __init__(self) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         boto3 = pytest.importorskip("boto3", reason="boto3 is not installed: pip install deixis[mturk]")
         from botocore.stub import Stubber
 
@@ -148,11 +160,16 @@ class Turk:
         self.client = boto3.client("mturk", region_name="us-east-1", **secret)
         self.stub = Stubber(self.client)
         self.stub.activate()
+        monkeypatch.setattr(mturk, "_connect", lambda live: self.client)
 
 
-def test_a_hit_shows_the_page_and_requires_a_history(new_project: MakeProject) -> None:
+@pytest.fixture
+def turk(monkeypatch: pytest.MonkeyPatch) -> Turk:
+    return Turk(monkeypatch)
+
+
+def test_a_hit_shows_the_page_and_requires_a_history(new_project: MakeProject, turk: Turk) -> None:
     project, _ = new_project(history_items=500, history_accuracy=0.95)
-    turk = Turk()
     from botocore.stub import ANY
 
     wanted = Offer("https://dogs.example.org/", people=5, reward=0.5, items=7)
@@ -178,18 +195,17 @@ def test_a_hit_shows_the_page_and_requires_a_history(new_project: MakeProject) -
         ],
     }
     turk.stub.add_response("create_hit", {"HIT": {"HITId": "H1"}}, expected)
-    assert create_hit(project, turk.client, wanted) == "H1"
+    assert hire(project, wanted, live=False) == "H1"
     assert list_hits(project) == ["H1"]
     address, _, rest = question.partition("key=")
     assert address.endswith("<ExternalURL>https://dogs.example.org/external?")
     assert parse_items_key(secret, rest.partition("<")[0]) == 7
 
 
-def test_only_complete_assignments_of_the_same_worker_are_approved(new_project: MakeProject) -> None:
+def test_only_complete_assignments_of_the_same_worker_are_approved(new_project: MakeProject, turk: Turk) -> None:
     project, _ = new_project()
-    turk = Turk()
     turk.stub.add_response("create_hit", {"HIT": {"HITId": "H1"}})
-    create_hit(project, turk.client, Offer("https://dogs.example.org", 5, 0.5))
+    hire(project, Offer("https://dogs.example.org", 5, 0.5), live=False)
     for number, items in ((1, 1), (2, 1), (3, 9)):
         start(project, f"A{number}", f"W{number}", items)
         count(project, f"A{number}")
@@ -199,20 +215,19 @@ def test_only_complete_assignments_of_the_same_worker_are_approved(new_project: 
     turk.stub.add_response("list_assignments_for_hit", {"Assignments": listed[:2], "NextToken": "more"}, request)
     turk.stub.add_response("approve_assignment", {}, {"AssignmentId": "A1"})
     turk.stub.add_response("list_assignments_for_hit", {"Assignments": listed[2:]}, {**request, "NextToken": "more"})
-    done = approve_assignments(project, turk.client)
+    done = settle(project, live=False)
     turk.stub.assert_no_pending_responses()
     assert (done.approved, done.not_done, done.unknown) == (["A1"], ["A3"], ["A2", "A4"])
     assert [each.id for each in list_assignments(project) if each.state == APPROVED] == ["A1"]
 
 
-def test_errors_of_mechanical_turk_are_one_line(new_project: MakeProject) -> None:
+def test_errors_of_mechanical_turk_are_one_line(new_project: MakeProject, turk: Turk) -> None:
     project, _ = new_project()
-    turk = Turk()
     turk.stub.add_client_error("create_hit", "RequestError", "Your balance\nis too low")
     with pytest.raises(DeixisError, match=r"^Mechanical Turk: .*Your balance is too low"):
-        create_hit(project, turk.client, Offer("https://dogs.example.org", 5, 0.5))
+        hire(project, Offer("https://dogs.example.org", 5, 0.5), live=False)
     with pytest.raises(DeixisError, match="http://dogs.example.org"):
-        create_hit(project, turk.client, Offer("http://dogs.example.org", 5, 0.5))
+        hire(project, Offer("http://dogs.example.org", 5, 0.5), live=False)
     assert list_hits(project) == []
 
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
@@ -36,6 +33,7 @@ from deixis.annotate.workflow import Answer
 from deixis.errors import DeixisError, UnavailableError
 from tests.annotate.conftest import MakeProject, on_both_databases
 from tests.annotate.fakes import answer, ask, join, link_and_verify, people, record, undo
+from tests.annotate.http_server import answering, send
 
 
 class Inbox:
@@ -196,39 +194,17 @@ def test_changed_messages_old_ones_and_other_secrets_are_recognized() -> None:
             verify_webhook(key, headers, changed, now=now)
 
 
-@contextmanager
-def server(status: int, location: str = "") -> Iterator[tuple[str, list[bytes]]]:
-    """Serve HTTP requests with a status, and collect the bodies."""
+def test_messages_are_sent_over_http_and_redirects_are_not_followed() -> None:
     received: list[bytes] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            received.append(self.rfile.read(int(self.headers["content-length"])))
-            self.send_response(status)
-            if location:
-                self.send_header("location", location)
-            self.send_header("content-length", "0")
-            self.end_headers()
+    def accept(request: BaseHTTPRequestHandler) -> None:
+        received.append(request.rfile.read(int(request.headers["content-length"])))
+        send(request, 204)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    served = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=served.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{served.server_port}/", received
-    finally:
-        served.shutdown()
-        served.server_close()
-        thread.join()
-
-
-def test_messages_are_sent_over_http_and_redirects_are_not_followed() -> None:
-    with server(204) as (url, received):
+    with answering(accept) as url:
         post_message(url, {"content-type": "application/json"}, b"{}")
         assert received == [b"{}"]
-        with server(307, location=url) as (moved, _), pytest.raises(DeixisError):
+        with answering(lambda request: send(request, 307, location=url)) as moved, pytest.raises(DeixisError):
             post_message(moved, {}, b"secret")
         assert received == [b"{}"]
     with pytest.raises(UnavailableError):

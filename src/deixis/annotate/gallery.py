@@ -104,20 +104,21 @@ def correct(
 
 def undo_correction(project: Project, connection: Connection, lead: str, photo: str) -> JudgementResult:
     """Undo the last correction of a photo that counts."""
-    _require_lead(connection, lead)
-    counting, _ = correction_stacks(project.snapshots.read(connection, photo))
-    if not counting:
-        raise RefusedError("there is no correction to undo")
-    return undo_event(project, connection, lead, counting[-1])
+    return _undo_newest(project, connection, lead, photo, "undo")
 
 
 def redo_correction(project: Project, connection: Connection, lead: str, photo: str) -> JudgementResult:
     """Redo the correction that was undone last, unless another one was made since."""
+    return _undo_newest(project, connection, lead, photo, "redo")
+
+
+def _undo_newest(project: Project, connection: Connection, lead: str, photo: str, what: str) -> JudgementResult:
     _require_lead(connection, lead)
-    _, undoing = correction_stacks(project.snapshots.read(connection, photo))
-    if not undoing:
-        raise RefusedError("there is no correction to redo")
-    return undo_event(project, connection, lead, undoing[-1])
+    counting, undoing = correction_stacks(project.snapshots.read(connection, photo))
+    found = counting if what == "undo" else undoing
+    if not found:
+        raise RefusedError(f"there is no correction to {what}")
+    return undo_event(project, connection, lead, found[-1])
 
 
 def correction_stacks(snapshot: PhotoSnapshot) -> tuple[list[int], list[int]]:

@@ -96,17 +96,7 @@ def _submit_url(submit_to: str, hosts: tuple[str, ...]) -> str:
     return host + _SUBMIT_PATH
 
 
-def hire(project: Project, offer: Offer, *, live: bool) -> str:
-    """Create a HIT and return its id."""
-    return create_hit(project, turk_client(live=live), offer)
-
-
-def settle(project: Project, *, live: bool) -> Approvals:
-    """Approve complete assignments."""
-    return approve_assignments(project, turk_client(live=live))
-
-
-def turk_client(*, live: bool) -> Any:
+def _connect(*, live: bool) -> Any:
     """Connect to Mechanical Turk, or to its sandbox, in which nothing is paid."""
     try:
         import boto3
@@ -115,14 +105,14 @@ def turk_client(*, live: bool) -> Any:
     return boto3.client("mturk", region_name="us-east-1", endpoint_url=LIVE if live else SANDBOX)
 
 
-def create_hit(project: Project, client: Any, offer: Offer) -> str:
+def hire(project: Project, offer: Offer, *, live: bool) -> str:
     """Create a HIT, store its id in the project and return it."""
     address = urlsplit(offer.url)
     if address.scheme != "https" or not address.netloc:  # browsers show only HTTPS pages in the frame
         raise DeixisError(f"{offer.url}: Mechanical Turk needs an address that starts with https://")
     settings = project.settings
     made = _call(
-        client.create_hit,
+        _connect(live=live).create_hit,
         MaxAssignments=offer.people,
         LifetimeInSeconds=offer.days * 86400,
         AssignmentDurationInSeconds=offer.minutes * 60,
@@ -153,8 +143,9 @@ def external_question(offer: Offer, secret: bytes) -> str:
     )
 
 
-def approve_assignments(project: Project, client: Any) -> Approvals:
+def settle(project: Project, *, live: bool) -> Approvals:
     """Approve complete assignments; the others are left for a person to decide."""
+    client = _connect(live=live)
     started = {each.id: each for each in list_assignments(project)}
     approvals = Approvals()
     for hit in list_hits(project):

@@ -106,9 +106,7 @@ def invite(
     history_accuracy: float = 0.0,
 ) -> tuple[str, str]:
     """Invite a worker and return their id and the token of the invitation, of which only a hash is stored."""
-    name = name.strip()
-    if not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
-        raise DeixisError(f"{name[:MAX_NAME_LENGTH]!r}: a name has 1 to {MAX_NAME_LENGTH} printable characters")
+    name = _check_name(name)
     token = secrets.token_urlsafe(24)
     with project.database.writing() as connection:
         taken = connection.scalars(select(workers.c.name).where(workers.c.name.is_not(None)))
@@ -127,12 +125,19 @@ def invite(
     return worker, token
 
 
-def add_worker(connection: Connection, name: str, *, role: Role, vouched: bool, **values: Any) -> str:
-    """Insert a worker and return the new id."""
-    worker = f"w{secrets.token_hex(6)}"
-    row = {"id": worker, "name": name, "role": role.value, "vouched": vouched, "forgotten": False}
-    connection.execute(insert(workers), row | {"history_items": 0, "history_accuracy": 0.0} | values)
-    return worker
+def _check_name(name: str) -> str:
+    name = name.strip()
+    if not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
+        raise DeixisError(f"{name[:MAX_NAME_LENGTH]!r}: a name has 1 to {MAX_NAME_LENGTH} printable characters")
+    return name
+
+
+def add_worker(connection: Connection, name: str, *, role: str, vouched: bool, **values: Any) -> str:
+    """Insert a worker and return the id, by default a new one."""
+    row = {"id": f"w{secrets.token_hex(6)}", "name": name, "role": str(role), "vouched": vouched, "forgotten": False}
+    row |= {"history_items": 0, "history_accuracy": 0.0} | values
+    connection.execute(insert(workers), row)
+    return str(row["id"])
 
 
 def find_or_add_model(project: Project, connection: Connection, model: str, fingerprint: str) -> str:
@@ -142,9 +147,9 @@ def find_or_add_model(project: Project, connection: Connection, model: str, fing
     found: str | None = connection.scalar(select(workers.c.id).where(same_name))
     if found is not None:
         return found
-    row = {"id": f"m{fingerprint}", "name": name, "role": MODEL_ROLE, "invited_at": project.clock(), "vouched": False}
-    connection.execute(insert(workers), row | {"history_items": 0, "history_accuracy": 0.0, "forgotten": False})
-    return str(row["id"])
+    return add_worker(
+        connection, name, role=MODEL_ROLE, vouched=False, id=f"m{fingerprint}", invited_at=project.clock()
+    )
 
 
 def find_invitation(project: Project, token: str) -> Worker:
@@ -399,9 +404,7 @@ class ApiToken:
 
 def create_token(project: Project, name_or_id: str, name: str, *, days: int = 365) -> tuple[str, str]:
     """Make a token for a worker, named after its use; return its id and its secret, of which only a hash is stored."""
-    name = name.strip()
-    if not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
-        raise DeixisError(f"{name[:MAX_NAME_LENGTH]!r}: a name has 1 to {MAX_NAME_LENGTH} printable characters")
+    name = _check_name(name)
     if days < 1:
         raise DeixisError(f"{days} days: use at least 1")
     number, secret = secrets.token_hex(4), f"{API_TOKEN_PREFIX}{secrets.token_urlsafe(32)}"

@@ -14,6 +14,16 @@ from deixis.storage.files import read_regular
 
 ORDERS = ("added", "uncertain")
 
+_SHARES = (
+    *("history_accuracy", "test_accuracy", "first_accuracy", "first_boxes_good", "hidden_share", "rolling_accuracy"),
+    *("good_box_iou", "good_groups", "merge_iou", "merge_iou_other"),
+    *("links_yes_from", "links_no_below", "boxes_show_from"),
+)
+_COUNTS = (
+    *("judgements_to_end", "votes_to_review", "bad_boxes_to_review", "held_at_once", "rolling_items"),
+    "judges_per_pair",
+)
+
 
 @dataclass(frozen=True)
 class Settings(Rules):
@@ -104,27 +114,10 @@ class Settings(Rules):
             value = getattr(self, field.name)
             if isinstance(value, float) and not math.isfinite(value):
                 raise DeixisError(f"{field.name} is {value}; use a finite number")
-        shares = ("history_accuracy", "test_accuracy", "first_accuracy", "first_boxes_good", "hidden_share")
-        bounds = ("links_yes_from", "links_no_below", "boxes_show_from")
-        for name in (
-            *shares,
-            *bounds,
-            "rolling_accuracy",
-            "good_box_iou",
-            "good_groups",
-            "merge_iou",
-            "merge_iou_other",
-        ):
+        for name in _SHARES:
             if not 0 <= getattr(self, name) <= 1:
                 raise DeixisError(f"{name} is {getattr(self, name)}; use a value from 0 to 1")
-        for name in (
-            "judgements_to_end",
-            "votes_to_review",
-            "bad_boxes_to_review",
-            "held_at_once",
-            "rolling_items",
-            "judges_per_pair",
-        ):
+        for name in _COUNTS:
             if getattr(self, name) < 1:
                 raise DeixisError(f"{name} is {getattr(self, name)}; use at least 1")
         if self.links_no_below > self.links_yes_from:

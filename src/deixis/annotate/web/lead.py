@@ -5,12 +5,12 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from pathlib import Path as FilePath
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Response
-from sqlalchemy import Connection
 from starlette.exceptions import HTTPException
 
 from deixis.annotate.export import export_project
@@ -52,7 +52,7 @@ from deixis.annotate.review import (
     read_phrases,
     review_queue,
 )
-from deixis.annotate.web.context import AppContext, Context, Owner, Reviewer, errors
+from deixis.annotate.web.context import AppContext, AuthenticatedUser, Context, Owner, Reviewer, errors
 from deixis.annotate.web.photos import split_captions
 from deixis.annotate.web.schemas import (
     MAX_NUMBER,
@@ -172,11 +172,11 @@ async def one_photo(context: Context, reviewer: Reviewer, photo_id: PhotoPath) -
 
 
 async def _change_photo(
-    context: AppContext, photo_id: str, record: Callable[[Connection, str], JudgementResult]
+    context: AppContext, lead: AuthenticatedUser, photo_id: str, record: Callable[..., JudgementResult]
 ) -> GalleryEntry:
     """Record a correction in one transaction and return the photo as it is then."""
     photo = await context.readers.run(context.library.find_photo, photo_id)
-    await context.transactions.run(lambda connection: record(connection, photo))
+    await context.transactions.run(lambda connection: record(context.project, connection, lead.id, photo))
     return await context.readers.run(_read_photo, context, photo)
 
 
@@ -184,27 +184,17 @@ async def _change_photo(
 async def correct_(context: Context, lead: Reviewer, photo_id: PhotoPath, body: CorrectionRequest) -> GalleryEntry:
     given = body.model_dump(exclude={"seen"}) | {"other": body.other or ""}
     wanted = Correction(**given | {"mentions": tuple(body.mentions), "types": tuple(body.types)})
-
-    def record(connection: Connection, photo: str) -> JudgementResult:
-        return correct(context.project, connection, lead.id, photo, wanted, seen=body.seen)
-
-    return await _change_photo(context, photo_id, record)
+    return await _change_photo(context, lead, photo_id, partial(correct, wanted=wanted, seen=body.seen))
 
 
 @router.post("/gallery/{photo_id}/undo", summary="Undo the last correction of a photo", responses=_ERRORS)
 async def undo(context: Context, lead: Reviewer, photo_id: PhotoPath, body: EmptyRequest) -> GalleryEntry:
-    def record(connection: Connection, photo: str) -> JudgementResult:
-        return undo_correction(context.project, connection, lead.id, photo)
-
-    return await _change_photo(context, photo_id, record)
+    return await _change_photo(context, lead, photo_id, undo_correction)
 
 
 @router.post("/gallery/{photo_id}/redo", summary="Redo the correction that was undone last", responses=_ERRORS)
 async def redo(context: Context, lead: Reviewer, photo_id: PhotoPath, body: EmptyRequest) -> GalleryEntry:
-    def record(connection: Connection, photo: str) -> JudgementResult:
-        return redo_correction(context.project, connection, lead.id, photo)
-
-    return await _change_photo(context, photo_id, record)
+    return await _change_photo(context, lead, photo_id, redo_correction)
 
 
 @router.get("/dashboard", summary="Progress of the project", responses=_SIGNED_IN)
