@@ -72,8 +72,7 @@ class Embedder(Scorer):
         return None
 
     def scores(self, visual: Floats, text: Floats) -> Floats:
-        product: Floats = visual @ text.T
-        return product
+        return visual @ text.T
 
 
 class NetworkModel(Storable, Generic[SettingsT, NetworkT]):
@@ -103,8 +102,7 @@ class NetworkModel(Storable, Generic[SettingsT, NetworkT]):
     @property
     def network(self) -> NetworkT:
         """The torch module, which computes from now on: it may be trained."""
-        network: NetworkT = self.functions.module
-        return network
+        return self.functions.module
 
     def save_arguments(self) -> dict[str, Any]:
         """Return the arguments of the constructor as JSON."""

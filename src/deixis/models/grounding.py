@@ -330,8 +330,7 @@ class RegionPipeline(Pipeline):
     @property
     def words(self) -> WordTable | None:
         """The word vectors of the model; None if it does not read words itself, or only those of its vocabulary."""
-        found: WordTable | None = getattr(self.model, "words", None)
-        return found
+        return getattr(self.model, "words", None)
 
     def unknown_words(self, words: Iterable[str]) -> tuple[str, ...]:
         """Return the words that the model cannot read: neither training texts nor its word vectors have them."""

@@ -100,8 +100,7 @@ class WordEmbedding(nn.Embedding):
 def recurrent_states(layer: nn.RNNBase, vectors: Tensor, lengths: Tensor, total_length: int | None = None) -> Tensor:
     """States of a recurrent layer after each word (n, length, size), zeros beyond the length of a text."""
     packed = pack_padded_sequence(vectors, lengths.cpu(), batch_first=True, enforce_sorted=False)
-    states: Tensor = pad_packed_sequence(layer(packed)[0], batch_first=True, total_length=total_length)[0]
-    return states
+    return pad_packed_sequence(layer(packed)[0], batch_first=True, total_length=total_length)[0]
 
 
 def last_states(layer: nn.RNNBase, vectors: Tensor, lengths: Tensor) -> Tensor:
@@ -183,8 +182,7 @@ class TransformerEncoder(TextEncoder):
         for block in self.blocks:
             vectors = block(vectors, is_word)
         outputs = self.norm(vectors).masked_fill(~is_word[:, :, None], 0)
-        mean: Tensor = outputs.sum(dim=1) / lengths.to(words.device)[:, None]
-        return mean
+        return outputs.sum(dim=1) / lengths.to(words.device)[:, None]
 
 
 class TransformerBlock(nn.TransformerEncoderLayer):
@@ -201,8 +199,7 @@ class TransformerBlock(nn.TransformerEncoderLayer):
         """Transform rows (b, n, size), of which those in `mask` (b, n) are attended to; without it, all."""
         rows = rows + self.dropout1(self._attend(self.norm1(rows), mask))
         inner = self.dropout(functional.gelu(self.linear1(self.norm2(rows))))
-        outer: Tensor = rows + self.dropout2(self.linear2(inner))
-        return outer
+        return rows + self.dropout2(self.linear2(inner))
 
     def _attend(self, rows: Tensor, mask: Tensor | None) -> Tensor:
         layer = self.self_attn
@@ -212,8 +209,7 @@ class TransformerBlock(nn.TransformerEncoderLayer):
         dropout = layer.dropout if self.training else 0.0
         attended_to = None if mask is None else mask[:, None, None, :]
         joined = functional.scaled_dot_product_attention(query, key, value, attended_to, dropout)
-        attended: Tensor = layer.out_proj(joined.transpose(1, 2).flatten(2))
-        return attended
+        return layer.out_proj(joined.transpose(1, 2).flatten(2))
 
 
 def _positions(count: int, size: int) -> Tensor:

@@ -142,8 +142,7 @@ class Pipeline(ABC):
     @property
     def vocabulary(self) -> Vocabulary | None:
         """The words of the training texts; None if the model does not read words itself."""
-        found: Vocabulary | None = getattr(self.model, "vocabulary", None)
-        return found
+        return getattr(self.model, "vocabulary", None)
 
     # Methods on photos and sentences.
 
@@ -194,8 +193,7 @@ class Pipeline(ABC):
     def _match_scores(self, photo: PhotoLike, sentences: Sequence[str]) -> Floats:
         """Score sentences for a photo."""
         self.require("similarity")
-        scores: Floats = self.similarity(self.encode_images([photo]), self.encode_sentences(sentences))[0]
-        return scores
+        return self.similarity(self.encode_images([photo]), self.encode_sentences(sentences))[0]
 
     @overload
     def ground(  # type: ignore[overload-overlap] # a path is no list of photos

@@ -18,6 +18,7 @@ from deixis.models.matching import model as model_module
 from deixis.models.matching.model import Similarity, TwoBranch
 from deixis.models.matching.networks import Branch, SimilarityNetwork, TwoBranchNetwork
 from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
+from deixis.models.networks import word_tensors
 from deixis.models.registry import get_spec
 from deixis.models.training.settings import Settings
 from deixis.storage.artifacts import CONFIG, read_artifact
@@ -169,7 +170,7 @@ def test_a_model_with_shipped_word_vectors_saves_differences_only(tmp_path: Path
     assert opened.words
     assert ("puppy" in opened.words, "xyzzyx" in opened.words) == (True, False)
     # The torch module computes the same, from vectors and from ids.
-    by_id = opened.network.embed_text(*map(torch.from_numpy, opened.training_inputs(texts)))
+    by_id = opened.network.embed_text(*word_tensors(texts, opened.words))
     np.testing.assert_allclose(by_id.detach(), before, atol=5e-3 if half else 1e-5)
 
 

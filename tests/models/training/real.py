@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from deixis.language.vocabulary import Vocabulary
+from deixis.models.inputs import word_ids
 from deixis.models.matching.losses import LogisticObjective, MatchingObjective
 from deixis.models.matching.model import Similarity, TwoBranch
 from deixis.models.matching.samplers import LabelledRegionSampler, RegionPhraseSampler, SentenceSampler
@@ -46,7 +47,7 @@ def words(batch_size: int) -> tuple[Any, Any, Any, Callable[[], float]]:
     )
     model = TwoBranch(SIZE, settings=chosen, vocabulary=Vocabulary.fit([text.split() for text in texts], min_count=1))
     visual = features(20, 1)
-    loss = MatchingObjective(chosen, visual, model.training_inputs(texts))
+    loss = MatchingObjective(chosen, visual, word_ids(texts, model.words))
     sampler = SentenceSampler(np.arange(len(texts)) % 20, chosen, batch_size)
     return model, sampler, loss, lambda: agreement(model, visual, texts[:20])
 

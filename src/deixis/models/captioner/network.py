@@ -85,7 +85,7 @@ class CellAttention(nn.Module):
         queries = _split_heads(self.to_query(rows), self.heads, self.head_size) * self.head_size**-0.5
         attended = ((queries @ keys).softmax(-1) @ values).transpose(1, 2)
         joined = attended.reshape(attended.shape[0], attended.shape[1], self.heads * self.head_size)
-        return self.from_values(joined)  # type: ignore[no-any-return]
+        return self.from_values(joined)
 
 
 def _split_heads(rows: Tensor, heads: int, head_size: int) -> Tensor:

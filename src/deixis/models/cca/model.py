@@ -187,8 +187,7 @@ class CCA(Storable, Embedder):
         return cca
 
     def _weights(self) -> Floats:
-        weights: Floats = fitted(self.correlations_, self) ** np.float32(self.correlation_power)
-        return weights
+        return fitted(self.correlations_, self) ** np.float32(self.correlation_power)
 
     def _project_visual(self, features: ArrayLike) -> Floats:
         return _projected(_rows(features, "X"), "X", fitted(self.x_mean_, self), fitted(self.x_projection_, self))
@@ -237,13 +236,11 @@ class _Sums:
 
 def _mean(rows: FeatureRows) -> Doubles:
     """Return the mean, rounded to the precision of the rows."""
-    mean: Doubles = rows.mean(axis=0, dtype=np.float64).astype(rows.dtype).astype(np.float64)
-    return mean
+    return rows.mean(axis=0, dtype=np.float64).astype(rows.dtype).astype(np.float64)
 
 
 def _subtract(rows: FeatureRows, shift: Doubles) -> FeatureRows:
-    shifted: FeatureRows = np.subtract(rows, shift.astype(rows.dtype), order="C")
-    return shifted
+    return np.subtract(rows, shift.astype(rows.dtype), order="C")
 
 
 def _rows(numbers: ArrayLike, name: str) -> FeatureRows:
@@ -275,8 +272,7 @@ def _refuse_non_finite(rows: FeatureRows, name: str, before: int) -> None:
 def _signs(directions: Doubles) -> Doubles:
     """Return the signs that make the largest number of each direction positive, as signs are arbitrary."""
     largest = np.argmax(np.abs(directions), axis=0)
-    signs: Doubles = np.where(directions[largest, np.arange(directions.shape[1])] < 0, -1.0, 1.0)
-    return signs
+    return np.where(directions[largest, np.arange(directions.shape[1])] < 0, -1.0, 1.0)
 
 
 def _projected(rows: FeatureRows, name: str, mean: Floats, projection: Floats) -> Floats:

@@ -74,12 +74,10 @@ class Matching(nn.Module):
         self.region = nn.Linear(embedding_dim, embedding_dim)
 
     def phrases(self, states: Tensor) -> Tensor:
-        vectors: Tensor = self.phrase(states)
-        return vectors
+        return self.phrase(states)
 
     def regions(self, states: Tensor) -> Tensor:
-        vectors: Tensor = self.region(states) / math.sqrt(states.shape[-1])  # small initial scores
-        return vectors
+        return self.region(states) / math.sqrt(states.shape[-1])  # small initial scores
 
 
 class Fusion(nn.Module):
@@ -139,8 +137,7 @@ class Members(nn.Module):
 
     def forward(self, phrases: Tensor, regions: Tensor) -> Tensor:
         """Logits (b, phrases, regions) from states (b, phrases, d) and (b, regions, d)."""
-        logits: Tensor = self.matching.phrases(phrases) @ self.matching.regions(regions).transpose(1, 2) + self.bias
-        return logits
+        return self.matching.phrases(phrases) @ self.matching.regions(regions).transpose(1, 2) + self.bias
 
 
 def apply_offsets(boxes: Tensor, offsets: Tensor) -> Tensor:
@@ -182,13 +179,11 @@ class GrounderNetwork(nn.Module):
             states = states + self.location(torch.cat([boxes, sizes, objectness[..., None]], dim=-1))
         if self.global_projection is not None:
             states = states + self.global_projection(whole)[:, None]
-        encoded: Tensor = self.dropout(states)
-        return encoded
+        return self.dropout(states)
 
     def encode_words(self, words: Tensor, lengths: Tensor) -> Tensor:
         """States of words: (b, longest, d)."""
-        states: Tensor = self.dropout(self.word_projection(self.text_encoder(words, lengths)))
-        return states
+        return self.dropout(self.word_projection(self.text_encoder(words, lengths)))
 
     def region_vectors(self, states: Tensor, objectness: Tensor) -> Tensor:
         """Vectors of regions; the last component is a score that does not depend on the phrase."""
@@ -244,8 +239,7 @@ class GrounderNetwork(nn.Module):
         refiner = self.members.box_refiner if members and self.members is not None else self.box_refiner
         if refiner is None:
             return boxes[row, chosen]
-        refined: Tensor = refiner(output.phrases, output.regions[row, chosen], boxes[row, chosen])
-        return refined
+        return refiner(output.phrases, output.regions[row, chosen], boxes[row, chosen])
 
     # Inference on one photo.
 
@@ -313,8 +307,7 @@ class GrounderNetwork(nn.Module):
         def refine(refiner: BoxRefiner | None) -> Tensor:
             if refiner is None:
                 return boxes.expand(*spans.shape[:2], *boxes.shape)
-            refined: Tensor = refiner(output.phrases, output.regions[:, None], boxes)
-            return refined
+            return refiner(output.phrases, output.regions[:, None], boxes)
 
         found = output.scores, refine(self.box_refiner)
         if self.members is None:

@@ -153,8 +153,7 @@ class Combined(Scorer):
         if cosines.size and not np.abs(cosines).max() < 1.001:
             raise DeixisError(f"Combined: a score of {np.abs(cosines).max():.4g} is not a cosine")
         squares = np.maximum(2 - 2 * cosines, np.float32(0))
-        distances: Floats = squares if self.settings.squared else np.sqrt(squares)
-        return distances
+        return squares if self.settings.squared else np.sqrt(squares)
 
 
 def _encode(prepare: Callable[[Any], Any], features: Any) -> Any:
@@ -164,8 +163,7 @@ def _encode(prepare: Callable[[Any], Any], features: Any) -> Any:
 
 
 def _starts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    starts: NDArray[np.int64] = np.cumsum(counts) - counts
-    return starts
+    return np.cumsum(counts) - counts
 
 
 def _groups(counts: NDArray[np.int64]) -> Iterator[tuple[slice, slice]]:

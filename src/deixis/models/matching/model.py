@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
@@ -14,7 +14,7 @@ from deixis.language.features.base import Text
 from deixis.language.vectors import WordVectors
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.base import Embedder, NetworkModel, Scorer, WordNetworkModel
-from deixis.models.inputs import check_rows, word_ids
+from deixis.models.inputs import check_rows
 from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
 from deixis.runtime import Functions
 
@@ -25,7 +25,30 @@ BLOCK_PAIRS = 16_384
 """Pairs that are scored at once: 34 MB for each layer."""
 
 
-class TwoBranch(WordNetworkModel[TwoBranchSettings, "TwoBranchNetwork"], Embedder):
+class _Branches:
+    """What both models have: a branch for features of photos or regions, and one for those of texts."""
+
+    SIZES: ClassVar[tuple[str, ...]] = ("visual_size", "text_size")
+    visual_size: int
+    text_size: int
+    settings: Any
+    functions: Functions
+
+    @property
+    def dimension(self) -> int:
+        """Dimension of the vectors; of a similarity network, their dot product has no meaning."""
+        return int(self.settings.hidden_size if self.settings.linear else self.settings.embedding_dim)
+
+    def prepare_visual(self, features: ArrayLike) -> Floats:
+        rows = check_rows(features, self.visual_size, "photo or region")
+        return self.functions.in_blocks("embed_visual", rows, columns=self.dimension)
+
+    def prepare_text(self, features: ArrayLike) -> Floats:
+        rows = check_rows(features, self.text_size, "sentence or phrase")
+        return self.functions.in_blocks("embed_text", rows, columns=self.dimension)
+
+
+class TwoBranch(_Branches, WordNetworkModel[TwoBranchSettings, "TwoBranchNetwork"], Embedder):
     """The embedding network on arrays: vectors of unit length, whose dot product is the score.
 
     A new model is untrained; ``deixis train two-branch`` trains its `network`. A text encoder needs the `vocabulary`
@@ -42,7 +65,6 @@ class TwoBranch(WordNetworkModel[TwoBranchSettings, "TwoBranchNetwork"], Embedde
 
     KIND = "two-branch"
     SETTINGS = TwoBranchSettings
-    SIZES = ("visual_size", "text_size")
     WORDS = "encoder.words"
 
     def __init__(
@@ -71,21 +93,11 @@ class TwoBranch(WordNetworkModel[TwoBranchSettings, "TwoBranchNetwork"], Embedde
             network.encoder.words.add_frozen(lambda: self.words.frozen_by_id(), self.settings.delta_dropout)
         return network
 
-    @property
-    def dimension(self) -> int:
-        return self.settings.hidden_size if self.settings.linear else self.settings.embedding_dim
-
-    def prepare_visual(self, features: ArrayLike) -> Floats:
-        rows = check_rows(features, self.visual_size, "photo or region")
-        return self.functions.in_blocks("embed_visual", rows, columns=self.dimension)
-
     def prepare_text(self, features: ArrayLike | Sequence[Text]) -> Floats:
         """Encode sentences or phrases, given as features or, with a text encoder, as texts."""
         if self.vocabulary is None:
-            rows = check_rows(features, self.text_size, "sentence or phrase")
-            return self.functions.in_blocks("embed_text", rows, columns=self.dimension)
-        texts: Sequence[Text] = features  # type: ignore[assignment] # the settings say which of the two it is
-        return self.embed_texts("embed_text", texts, self.dimension)
+            return super().prepare_text(features)  # type: ignore[arg-type] # the settings say which of the two it is
+        return self.embed_texts("embed_text", features, self.dimension)  # type: ignore[arg-type]
 
     def visual_axes(self, count: int) -> Floats | None:
         """The first left singular vectors of a linear visual branch."""
@@ -98,12 +110,8 @@ class TwoBranch(WordNetworkModel[TwoBranchSettings, "TwoBranchNetwork"], Embedde
         axes *= np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(count)])
         return np.asarray(axes, dtype=np.float32)
 
-    def training_inputs(self, texts: Sequence[Text]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the word ids and lengths of texts, which train the word embeddings of the text encoder."""
-        return word_ids(texts, self.words)
 
-
-class Similarity(NetworkModel[SimilaritySettings, "SimilarityNetwork"], Scorer):
+class Similarity(_Branches, NetworkModel[SimilaritySettings, "SimilarityNetwork"], Scorer):
     """The similarity network on arrays: a score is the logarithm of the odds that a pair matches.
 
     Each side goes through its branch once, each pair through the layers that follow. A new model is untrained;
@@ -119,7 +127,6 @@ class Similarity(NetworkModel[SimilaritySettings, "SimilarityNetwork"], Scorer):
 
     KIND = "similarity"
     SETTINGS = SimilaritySettings
-    SIZES = ("visual_size", "text_size")
 
     def __init__(
         self,
@@ -137,19 +144,6 @@ class Similarity(NetworkModel[SimilaritySettings, "SimilarityNetwork"], Scorer):
         from deixis.models.matching.networks import SimilarityNetwork
 
         return SimilarityNetwork(self.visual_size, self.text_size, self.settings)
-
-    @property
-    def dimension(self) -> int:
-        """Dimension of the outputs of a branch; their dot product has no meaning."""
-        return self.settings.hidden_size if self.settings.linear else self.settings.embedding_dim
-
-    def prepare_visual(self, features: ArrayLike) -> Floats:
-        rows = check_rows(features, self.visual_size, "photo or region")
-        return self.functions.in_blocks("embed_visual", rows, columns=self.dimension)
-
-    def prepare_text(self, features: ArrayLike) -> Floats:
-        rows = check_rows(features, self.text_size, "sentence or phrase")
-        return self.functions.in_blocks("embed_text", rows, columns=self.dimension)
 
     def scores(self, visual: Floats, text: Floats) -> Floats:
         found = np.empty((len(visual), len(text)), dtype=np.float32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from dataclasses import replace
 from itertools import pairwise
 
 import torch
@@ -46,8 +47,32 @@ def init_glorot(module: nn.Module) -> None:
             nn.init.zeros_(layer.bias)
 
 
-class TwoBranchNetwork(nn.Module):
-    """A branch for regions or photos, and one for phrases or sentences, with an optional text encoder before it.
+class Branches(nn.Module):
+    """What both networks have: a branch for regions or photos, and one for phrases or sentences."""
+
+    visual: Branch
+    text: Branch
+
+    def embed_visual(self, rows: Tensor) -> Tensor:
+        return self.visual(rows)
+
+    def embed_text(self, rows: Tensor) -> Tensor:
+        return self.text(rows)
+
+    def functions(self) -> list[Function]:
+        """Inference functions."""
+        return [
+            Function(f"embed_{name}", {"features": Array("rows", branch.input_size)}, {"vectors": self.vectors("rows")})
+            for name, branch in (("visual", self.visual), ("text", self.text))
+        ]
+
+    def vectors(self, rows: str) -> Array:
+        """Shape of vectors in the common space."""
+        return Array(rows, self.visual.dimension)
+
+
+class TwoBranchNetwork(Branches):
+    """The embedding network (section 3.1): both branches, with an optional text encoder before that of text.
 
     With a text encoder, `text_size` is the number of words that it knows.
     """
@@ -67,36 +92,23 @@ class TwoBranchNetwork(nn.Module):
         if settings.loss == "softmax":
             self.log_temperature = nn.Parameter(torch.tensor(math.log(settings.temperature)))
 
-    def embed_visual(self, rows: Tensor) -> Tensor:
-        vectors: Tensor = self.visual(rows)
-        return vectors
-
     def embed_text(self, *inputs: Tensor) -> Tensor:
         """Embed texts, given as features, or as word ids or word vectors, with lengths."""
-        rows = inputs[0] if self.encoder is None else self.encoder(*inputs)
-        vectors: Tensor = self.text(rows)
-        return vectors
+        return self.text(inputs[0] if self.encoder is None else self.encoder(*inputs))
 
     def forward(self, visual: Tensor, *text: Tensor) -> tuple[Tensor, Tensor]:
         return self.embed_visual(visual), self.embed_text(*text)
 
     def functions(self) -> list[Function]:
-        """Inference functions."""
-        vectors = Array("rows", self.visual.dimension)
-        text = {"features": Array("rows", self.text.input_size)}
-        if self.encoder is not None:
-            text = {
-                "words": Array("rows", "words", self.encoder.words.embedding_dim),
-                "lengths": Array("rows", dtype="int64", example=2),
-            }
-        return [
-            Function("embed_visual", {"features": Array("rows", self.visual.input_size)}, {"vectors": vectors}),
-            Function("embed_text", text, {"vectors": vectors}),
-        ]
+        visual, text = super().functions()
+        if self.encoder is None:
+            return [visual, text]
+        words = Array("rows", "words", self.encoder.words.embedding_dim)
+        return [visual, replace(text, inputs={"words": words, "lengths": Array("rows", dtype="int64", example=2)})]
 
 
-class SimilarityNetwork(nn.Module):
-    """Two branches, their elementwise product, and one to three layers with ReLU between them."""
+class SimilarityNetwork(Branches):
+    """The similarity network (section 3.3): the product of both branches, and one to three layers with ReLU between."""
 
     def __init__(self, visual_size: int, text_size: int, settings: SimilaritySettings) -> None:
         super().__init__()
@@ -112,30 +124,16 @@ class SimilarityNetwork(nn.Module):
 
     def fuse(self, visual: Tensor, text: Tensor) -> Tensor:
         """Score pairs of vectors (…, d): (…)."""
-        scores: Tensor = self.fused(visual * text).squeeze(-1)
-        return scores
+        return self.fused(visual * text).squeeze(-1)
 
     def forward(self, visual: Tensor, text: Tensor) -> Tensor:
         return self.fuse(self.visual(visual), self.text(text))
-
-    def embed_visual(self, rows: Tensor) -> Tensor:
-        vectors: Tensor = self.visual(rows)
-        return vectors
-
-    def embed_text(self, rows: Tensor) -> Tensor:
-        vectors: Tensor = self.text(rows)
-        return vectors
 
     def score_pairs(self, visual: Tensor, text: Tensor) -> Tensor:
         """Score every vector of one side (n, d) against every vector of the other (m, d): (n, m)."""
         return self.fuse(visual[:, None], text)
 
     def functions(self) -> list[Function]:
-        """Inference functions."""
-        vectors = Array("rows", self.visual.dimension)
-        pairs = {"visual": Array("visual_rows", *vectors.shape[1:]), "text": Array("text_rows", *vectors.shape[1:])}
-        return [
-            Function("embed_visual", {"features": Array("rows", self.visual.input_size)}, {"vectors": vectors}),
-            Function("embed_text", {"features": Array("rows", self.text.input_size)}, {"vectors": vectors}),
-            Function("score_pairs", pairs, {"scores": Array("visual_rows", "text_rows")}),
-        ]
+        pairs = {"visual": self.vectors("visual_rows"), "text": self.vectors("text_rows")}
+        scores = {"scores": Array("visual_rows", "text_rows")}
+        return [*super().functions(), Function("score_pairs", pairs, scores)]

@@ -21,5 +21,4 @@ class MatchingPipeline(EmbeddingPipeline):
     @classmethod
     def load_model(cls, artifact: Artifact) -> Storable:
         module, name = _CLASSES["stacked" if "auxiliary" in artifact.parts else artifact.kind]
-        model: Storable = getattr(import_module(f"deixis.models.{module}"), name).from_artifact(artifact)
-        return model
+        return getattr(import_module(f"deixis.models.{module}"), name).from_artifact(artifact)

@@ -87,8 +87,7 @@ def distance_of_cosine(cosine: Tensor) -> Tensor:
 
 def distance(a: Tensor, b: Tensor) -> Tensor:
     """Return the Euclidean distance along the last axis; its gradient is 0 where vectors are equal."""
-    length: Tensor = torch.linalg.vector_norm(a - b, dim=-1)
-    return length
+    return torch.linalg.vector_norm(a - b, dim=-1)
 
 
 class RegionPhraseSampler(ShuffledSampler[TripletBatch]):

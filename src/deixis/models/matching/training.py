@@ -26,6 +26,7 @@ from deixis.models.matching.samplers import (
     SentenceSampler,
 )
 from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
+from deixis.models.networks import word_tensors
 from deixis.models.photo_features import PhotoFeatures, sentence_vectors
 from deixis.models.training.data import MatchingDataSettings, read_encoder_vectors, training_photos
 from deixis.models.training.distributed import rank_zero_first, seeded
@@ -105,8 +106,7 @@ class _Texts:
         return self.caption_texts(rows) if self.caption_vectors is None else self.caption_vectors[rows]
 
     def caption_texts(self, rows: NDArray[np.int64]) -> list[str]:
-        texts: list[str] = self.dataset.tables["captions"]["text"].take(rows).to_pylist()
-        return texts
+        return self.dataset.tables["captions"]["text"].take(rows).to_pylist()
 
 
 def _read_texts(run: Run) -> _Texts:
@@ -194,7 +194,7 @@ def two_branch_objective(run: Run, pipeline: MatchingPipeline, data: MatchingDat
     if isinstance(data.text, np.ndarray):
         text = [_on(run.device, data.text)]
     else:
-        text = [torch.from_numpy(ids).to(run.device) for ids in model.training_inputs(data.text)]
+        text = [ids.to(run.device) for ids in word_tensors(data.text, model.words)]
     loss = MatchingObjective(settings, _on(run.device, data.visual), text)
     return Stage(model.network, sampler, loss, choose_from=settings.constraints_from)
 
