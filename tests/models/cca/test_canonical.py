@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deixis.models.cca.canonical import DeviceProducts, Products
+from deixis.models.cca.canonical import DevicePairSums, PairSums
 
 
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
@@ -14,10 +14,10 @@ def test_directions_are_exact_to_float64(kind: str, x_size: int, y_size: int) ->
     rng = np.random.default_rng(0)
     x = rng.normal(size=(500, x_size))
     y = rng.normal(size=(500, y_size)) + x[:, :50] @ rng.normal(size=(50, y_size)) / 4
-    products = Products(x_size, y_size) if kind == "numpy" else DeviceProducts(x_size, y_size, "cpu")
-    products.add(x[:200], y[:200])
-    products.add(x[200:], y[200:])
-    found = products.canonical(500, x.mean(axis=0), y.mean(axis=0), 20, 0.0)
+    sums = PairSums(x_size, y_size) if kind == "numpy" else DevicePairSums(x_size, y_size, "cpu")
+    sums.add(x[:200], y[:200])
+    sums.add(x[200:], y[200:])
+    found = sums.canonical(20, 0.0)
     one, other = (x - x.mean(axis=0)) @ found.x, (y - y.mean(axis=0)) @ found.y
     np.testing.assert_allclose(one.T @ one / 500, np.eye(20), atol=1e-11)
     np.testing.assert_allclose(other.T @ other / 500, np.eye(20), atol=1e-11)

@@ -11,8 +11,7 @@ Data may come in blocks: memory is O(d²), whatever the number of rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +27,7 @@ UNCORRELATED = 1e-6
 """Correlations below this are rounding errors, and so are their directions."""
 
 
-@dataclass(frozen=True)
-class Canonical:
+class Canonical(NamedTuple):
     """Projections (d, embedding_dim) of both sides, and the correlations of their columns, the highest first."""
 
     x: Doubles
@@ -37,32 +35,57 @@ class Canonical:
     correlations: Doubles
 
 
-class Products:
-    """Sums of products of pairs of rows: products of a block in its precision, sums in float64.
+class PairSums:
+    """Sums over pairs of rows: products of a block in its precision, sums in float64.
+
+    A shift is subtracted from the rows of each side. Any shift gives the same covariance; one near the mean, that of
+    the first block, keeps the precision of float32.
 
     Only the upper triangles of the two symmetric sums are computed. All are in Fortran order, so that LAPACK works in
     place.
     """
 
     def __init__(self, x_size: int, y_size: int) -> None:
-        self._xx = np.zeros((x_size, x_size), order="F")
-        self._yy = np.zeros((y_size, y_size), order="F")
-        self._xy = np.zeros((x_size, y_size), order="F")
+        self.count = 0
+        self.shifts = [np.zeros(x_size), np.zeros(y_size)]
+        self.totals = [np.zeros(x_size), np.zeros(y_size)]
+        self._products = self._zeros((x_size, x_size), (y_size, y_size), (x_size, y_size))
+
+    def _zeros(self, *shapes: tuple[int, int]) -> list[Any]:
+        return [np.zeros(shape, order="F") for shape in shapes]
 
     def add(self, x: FeatureRows, y: FeatureRows) -> None:
         """Add two blocks of rows, which are pairs."""
-        syrk, gemm = linalg.get_blas_funcs(("syrk", "gemm"), (x, y))
-        self._xx += syrk(1.0, x.T)
-        self._yy += syrk(1.0, y.T)
-        self._xy += gemm(1.0, x.T, y.T, trans_b=True)
+        if self.count == 0:  # the means, rounded to the precision of the rows
+            self.shifts = [side.mean(0, dtype=np.float64).astype(side.dtype).astype(np.float64) for side in (x, y)]
+        x, y = (
+            np.subtract(side, shift.astype(side.dtype), order="C")
+            for side, shift in zip((x, y), self.shifts, strict=True)
+        )
+        for total, side in zip(self.totals, (x, y), strict=True):
+            total += side.sum(axis=0, dtype=np.float64)
+        self._add_products(x, y)
+        self.count += len(x)
 
-    def canonical(
-        self, count: int, x_mean: Doubles, y_mean: Doubles, embedding_dim: int, regularization: float
-    ) -> Canonical:
-        """Return the projections, given the number of rows and their means. The sums are overwritten."""
-        xx = blas.dsyr(-float(count), x_mean, a=self._xx, overwrite_a=True)
-        yy = blas.dsyr(-float(count), y_mean, a=self._yy, overwrite_a=True)
-        xy = blas.dger(-float(count), x_mean, y_mean, a=self._xy, overwrite_a=True)
+    def _add_products(self, x: FeatureRows, y: FeatureRows) -> None:
+        syrk, gemm = linalg.get_blas_funcs(("syrk", "gemm"), (x, y))
+        xx, yy, xy = self._products
+        xx += syrk(1.0, x.T)
+        yy += syrk(1.0, y.T)
+        xy += gemm(1.0, x.T, y.T, trans_b=True)
+
+    @property
+    def means(self) -> list[Doubles]:
+        return [shift + total / self.count for shift, total in zip(self.shifts, self.totals, strict=True)]
+
+    def canonical(self, embedding_dim: int, regularization: float) -> Canonical:
+        """Return the projections. The sums are overwritten."""
+        count = float(self.count)
+        x_mean, y_mean = (total / count for total in self.totals)
+        xx, yy, xy = self._products
+        xx = blas.dsyr(-count, x_mean, a=xx, overwrite_a=True)
+        yy = blas.dsyr(-count, y_mean, a=yy, overwrite_a=True)
+        xy = blas.dger(-count, x_mean, y_mean, a=xy, overwrite_a=True)
         for sums in (xx, yy, xy):
             sums /= count
         x_root, y_root = (_root(side, name, regularization) for side, name in ((xx, "X"), (yy, "Y")))
@@ -72,29 +95,32 @@ class Products:
         return Canonical(blas.dtrsm(1.0, x_root, left), blas.dtrsm(1.0, y_root, right), correlations)
 
 
-class DeviceProducts(Products):
-    """Sums of products computed by torch on a device."""
+class DevicePairSums(PairSums):
+    """Sums whose products are computed by torch on a device."""
 
     def __init__(self, x_size: int, y_size: int, device: str) -> None:
+        self._device = device
+        super().__init__(x_size, y_size)
+
+    def _zeros(self, *shapes: tuple[int, int]) -> list[Any]:
         import torch
 
-        shapes = ((x_size, x_size), (y_size, y_size), (x_size, y_size))
         try:
-            self._sums = [torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes]
+            return [torch.zeros(shape, dtype=torch.float64, device=self._device) for shape in shapes]
         except (AssertionError, RuntimeError, TypeError) as error:
             reason = short_reason(error)
-            raise DeixisError(f"CCA: cannot compute on the device {device!r} ({reason})") from error
+            raise DeixisError(f"CCA: cannot compute on the device {self._device!r} ({reason})") from error
 
-    def add(self, x: FeatureRows, y: FeatureRows) -> None:
+    def _add_products(self, x: FeatureRows, y: FeatureRows) -> None:
         import torch
 
-        x_block, y_block = (torch.from_numpy(rows).to(self._sums[0].device) for rows in (x, y))
-        for sums, one, other in zip(self._sums, (x_block, y_block, x_block), (x_block, y_block, y_block), strict=True):
-            sums += one.T @ other
+        one, other = (torch.from_numpy(side).to(self._products[0].device) for side in (x, y))
+        for sums, left, right in zip(self._products, (one, other, one), (one, other, other), strict=True):
+            sums += left.T @ right
 
-    def canonical(self, count: int, *arguments: Any) -> Canonical:
-        self._xx, self._yy, self._xy = (np.asfortranarray(sums.cpu().numpy()) for sums in self._sums)
-        return super().canonical(count, *arguments)
+    def canonical(self, embedding_dim: int, regularization: float) -> Canonical:
+        self._products = [np.asfortranarray(sums.cpu().numpy()) for sums in self._products]
+        return super().canonical(embedding_dim, regularization)
 
 
 def _root(covariance: Doubles, name: str, regularization: float) -> Doubles:

@@ -17,7 +17,7 @@ from deixis.models.cca.spec import CCASettings
 from deixis.storage.artifacts import Artifact, Storable
 
 if TYPE_CHECKING:
-    from deixis.models.cca.canonical import Doubles, FeatureRows
+    from deixis.models.cca.canonical import Doubles, FeatureRows, PairSums
 
 BLOCK = 4096
 """Rows per block: 165 MB of the papers' features."""
@@ -79,7 +79,7 @@ class CCA(Storable, Embedder):
         self.x_projection_: Floats | None = None
         self.y_projection_: Floats | None = None
         self.correlations_: Floats | None = None
-        self._sums: _Sums | None = None
+        self._sums: PairSums | None = None
 
     @property
     def settings(self) -> CCASettings:
@@ -109,8 +109,14 @@ class CCA(Storable, Embedder):
         if len(x_rows) != len(y_rows):
             raise DeixisError(f"CCA: X has {len(x_rows):,} rows, Y has {len(y_rows):,}; they must be pairs")
         if self._sums is None:
-            self._sums = _Sums(x_rows.shape[1], y_rows.shape[1], self.device)
+            from deixis.models.cca.canonical import DevicePairSums, PairSums
+
+            sizes = x_rows.shape[1], y_rows.shape[1]
+            self._sums = PairSums(*sizes) if self.device is None else DevicePairSums(*sizes, self.device)
         for block in blocks(len(x_rows)):
+            for rows, name, total in zip((x_rows, y_rows), "XY", self._sums.totals, strict=True):
+                _refuse_other_width(rows, name, len(total))
+                _refuse_non_finite(rows[block], name, self._sums.count)
             self._sums.add(x_rows[block], y_rows[block])
         return self
 
@@ -119,17 +125,16 @@ class CCA(Storable, Embedder):
         sums, self._sums = self._sums, None
         if sums is None or sums.count == 0:
             raise DeixisError("CCA: there are no rows to fit to")
-        most = min(sums.count - 1, len(sums.x.total), len(sums.y.total))
+        x_size, y_size = map(len, sums.totals)
+        most = min(sums.count - 1, x_size, y_size)
         if not 1 <= self.embedding_dim <= most:
             raise DeixisError(
-                f"CCA: embedding_dim={self.embedding_dim}: {sums.count:,} pairs of {len(sums.x.total):,} and "
-                f"{len(sums.y.total):,} features allow 1 to {most:,}"
+                f"CCA: embedding_dim={self.embedding_dim}: {sums.count:,} pairs of {x_size:,} and {y_size:,} features "
+                f"allow 1 to {most:,}"
             )
-        x_offset, y_offset = sums.x.total / sums.count, sums.y.total / sums.count
-        found = sums.products.canonical(sums.count, x_offset, y_offset, self.embedding_dim, self.regularization)
+        self.x_mean_, self.y_mean_ = (mean.astype(np.float32) for mean in sums.means)
+        found = sums.canonical(self.embedding_dim, self.regularization)
         signs = _signs(found.x)
-        self.x_mean_ = (sums.x.shift + x_offset).astype(np.float32)
-        self.y_mean_ = (sums.y.shift + y_offset).astype(np.float32)
         self.x_projection_ = np.ascontiguousarray(found.x * signs, dtype=np.float32)
         self.y_projection_ = np.ascontiguousarray(found.y * signs, dtype=np.float32)
         self.correlations_ = found.correlations.astype(np.float32)
@@ -198,49 +203,6 @@ class CCA(Storable, Embedder):
 
 def blocks(count: int) -> Iterator[slice]:
     return (slice(start, start + BLOCK) for start in range(0, count, BLOCK))
-
-
-class _Side:
-    """One side of the pairs: a shift that is subtracted from its rows, and the sum of the shifted rows."""
-
-    def __init__(self, name: str, size: int) -> None:
-        self.name = name
-        self.shift = np.zeros(size)
-        self.total = np.zeros(size)
-
-
-class _Sums:
-    """Sums and products of all pairs so far."""
-
-    def __init__(self, x_size: int, y_size: int, device: str | None) -> None:
-        self.count = 0
-        self.x, self.y = _Side("X", x_size), _Side("Y", y_size)
-        from deixis.models.cca.canonical import DeviceProducts, Products
-
-        self.products = Products(x_size, y_size) if device is None else DeviceProducts(x_size, y_size, device)
-
-    def add(self, x: FeatureRows, y: FeatureRows) -> None:
-        for side, rows in ((self.x, x), (self.y, y)):
-            _refuse_other_width(rows, side.name, len(side.total))
-            _refuse_non_finite(rows, side.name, self.count)
-        if self.count == 0:
-            # Any shift gives the same covariance; one near the mean keeps the precision of float32.
-            self.x.shift = _mean(x)
-            self.y.shift = _mean(y)
-        x, y = _subtract(x, self.x.shift), _subtract(y, self.y.shift)
-        self.x.total += x.sum(axis=0, dtype=np.float64)
-        self.y.total += y.sum(axis=0, dtype=np.float64)
-        self.products.add(x, y)
-        self.count += len(x)
-
-
-def _mean(rows: FeatureRows) -> Doubles:
-    """Return the mean, rounded to the precision of the rows."""
-    return rows.mean(axis=0, dtype=np.float64).astype(rows.dtype).astype(np.float64)
-
-
-def _subtract(rows: FeatureRows, shift: Doubles) -> FeatureRows:
-    return np.subtract(rows, shift.astype(rows.dtype), order="C")
 
 
 def _rows(numbers: ArrayLike, name: str) -> FeatureRows:
