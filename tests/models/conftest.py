@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from deixis.data.dataset import Dataset
 from deixis.models import provenance
 from deixis.vision import encoders
 from deixis.vision.feature_store import update_store
 from tests.models.coloured import make_coloured
+from tests.models.quarters import make_quarters, use_small_encoders
 from tests.models.small_captioner import train_small_captioner
 from tests.vision.feature_store.small import colour_encoder
 
@@ -18,6 +20,19 @@ from tests.vision.feature_store.small import colour_encoder
 def no_encoder_is_open_yet() -> None:
     """Encoders are kept while anybody has them, and the small ones of tests all have one name."""
     provenance._ENCODERS.clear()
+
+
+@pytest.fixture
+def dataset(tmp_path: Path, small_encoder: None) -> Dataset:
+    """24 photos in four colours, with sentences that name them."""
+    return make_coloured(tmp_path)
+
+
+@pytest.fixture
+def quarters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
+    """24 photos of four colours each, with sentences whose phrases have boxes."""
+    use_small_encoders(monkeypatch)
+    return make_quarters(tmp_path / "quarters")
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,37 +22,31 @@ from deixis.models.photo_features import PhotoFeatures
 from deixis.models.region_inputs import read_regions
 from deixis.models.training.data import MatchingDataSettings
 from tests.models.coloured import SMALL, fit_cca
-from tests.models.quarters import QUARTERS, make_quarters, use_small_encoders
-
-
-@pytest.fixture
-def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
-    use_small_encoders(monkeypatch)
-    return make_quarters(tmp_path)
+from tests.models.quarters import QUARTERS
 
 
 @pytest.fixture(params=[0.0, 2.0], ids=["looks", "looks and places"])
-def cca(dataset: Dataset, request: pytest.FixtureRequest) -> EmbeddingPipeline:
+def cca(quarters: Dataset, request: pytest.FixtureRequest) -> EmbeddingPipeline:
     data = MatchingDataSettings(train_on="phrases", max_proposals=3, location_weight=request.param)
-    return fit_cca(dataset, replace(SMALL, embedding_dim=3), data)
+    return fit_cca(quarters, replace(SMALL, embedding_dim=3), data)
 
 
 @pytest.fixture
-def features(cca: EmbeddingPipeline, dataset: Dataset) -> PhotoFeatures:
-    return cca.features(dataset, dataset.split("dev"), regions=True)
+def features(cca: EmbeddingPipeline, quarters: Dataset) -> PhotoFeatures:
+    return cca.features(quarters, quarters.split("dev"), regions=True)
 
 
 @pytest.mark.parametrize("protocol", ["union", "any"])
 def test_a_search_in_all_photos_equals_scores_of_single_pairs(
     cca: EmbeddingPipeline,
-    dataset: Dataset,
+    quarters: Dataset,
     features: PhotoFeatures,
     protocol: Protocol,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    items = localization_items(dataset.split("dev"))
+    items = localization_items(quarters.split("dev"))
     items[::2] = [replace(item, boxes=(*item.boxes, QUARTERS[3])) for item in items[::2]]  # any is right, union not
-    ids = dataset.split("dev").ids
+    ids = quarters.split("dev").ids
     scores = np.zeros((len(distinct_phrases(items)), 3 * len(ids)), dtype=np.float32)
     for row, phrase in enumerate(typical_wording(items)):
         for place, photo_id in enumerate(ids):
@@ -79,9 +72,9 @@ def test_a_search_in_all_photos_equals_scores_of_single_pairs(
 
 
 def test_each_pair_of_a_phrase_and_a_region_is_scored_once(
-    cca: EmbeddingPipeline, dataset: Dataset, features: PhotoFeatures, monkeypatch: pytest.MonkeyPatch
+    cca: EmbeddingPipeline, quarters: Dataset, features: PhotoFeatures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    items = localization_items(dataset.split("dev"))
+    items = localization_items(quarters.split("dev"))
     scored, progress = [], []
     compare = cca.compare
     monkeypatch.setattr(cca, "compare", lambda *both: scored.append(compare(*both).size) or compare(*both))
@@ -96,9 +89,9 @@ def test_each_pair_of_a_phrase_and_a_region_is_scored_once(
 
 
 def test_a_grounder_searches_phrases_in_all_photos_too(
-    cca: EmbeddingPipeline, dataset: Dataset, features: PhotoFeatures
+    cca: EmbeddingPipeline, quarters: Dataset, features: PhotoFeatures
 ) -> None:
-    dev = dataset.split("dev")
+    dev = quarters.split("dev")
     items = localization_items(dev)
     contents = features.store.contents
     words = Vocabulary.fit([item.phrase.lower().split() for item in items])

@@ -22,19 +22,11 @@ from deixis.models.matching.pipeline import MatchingPipeline
 from deixis.storage.artifacts import HUBNESS, WEIGHTS, find_damage, fingerprint_artifact
 from deixis.storage.checksums import BLOCK, CheckedFile
 from deixis.storage.tensors import TensorFile
-from deixis.vision import encoders
-from tests.models.coloured import fit_cca, make_coloured
+from tests.models.coloured import fit_cca
 from tests.unchecked import without_checksums
-from tests.vision.feature_store.small import colour_encoder
 
 HALF_STEP = 2e-3
 """Rounding error of cosines with codes, at most, in two dimensions."""
-
-
-@pytest.fixture
-def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
-    monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: colour_encoder())
-    return make_coloured(tmp_path)
 
 
 @pytest.fixture

@@ -22,23 +22,6 @@ def encoder_of(kind: Kind, **changes: float) -> nn.Module:
     return make_text_encoder(TextEncoderShape(kind, len(WORDS), word_dim=6, hidden_size=8, **changes)).eval()  # type: ignore[arg-type]
 
 
-def test_the_lstm_has_the_sizes_of_the_paper() -> None:
-    encoder = make_text_encoder(TextEncoderShape("lstm", 8569))
-    assert encoder.size == 512
-    assert encoder.words.weight.shape == (8569 + 2, 256)
-    recurrent = encoder.recurrent
-    assert isinstance(recurrent, nn.LSTM)
-    assert (recurrent.input_size, recurrent.hidden_size, recurrent.num_layers) == (256, 512, 1)
-    assert not recurrent.bidirectional
-
-
-def test_the_gru_reads_in_both_directions() -> None:
-    encoder = make_text_encoder(TextEncoderShape("gru", 10, word_dim=300, hidden_size=512, dropout=0.3))
-    assert encoder.size == 1024
-    assert isinstance(encoder.recurrent, nn.GRU)
-    assert encoder.recurrent.bidirectional
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_a_text_is_encoded_the_same_alone_and_beside_longer_ones(kind: Kind) -> None:
@@ -76,13 +59,6 @@ def test_word_embeddings_are_trained_but_padding_is_not(kind: Kind) -> None:
     gradient = encoder.words.weight.grad  # type: ignore[union-attr]
     assert isinstance(gradient, torch.Tensor)
     assert gradient.abs().sum(dim=1).bool().tolist() == [True, True, True, False, False, False]
-
-
-def test_dropout_is_for_training_only() -> None:
-    encoder, inputs = encoder_of("gru", dropout=0.5), word_tensors(["a dog runs"], WORDS)
-    assert torch.equal(encoder(*inputs), encoder(*inputs))
-    encoder.train()
-    assert not torch.equal(encoder(*inputs), encoder(*inputs))
 
 
 VOCABULARY = Vocabulary(("dog", "selfie", "red"), (3, 2, 1))

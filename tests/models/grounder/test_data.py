@@ -12,8 +12,7 @@ from deixis.data.records import ENTITY_TYPES, Box, Caption, Chain, Mention, Phot
 from deixis.errors import DatasetError
 from deixis.language.word_table import WordTable
 from deixis.models.grounder.data import build_vocabulary, collect_examples, stem
-from deixis.models.region_inputs import read_regions
-from tests.models.grounder.made_up import COLOURS, SMALL, MadeUpStore, made_examples, made_photos
+from tests.models.grounder.made_up import SMALL, MadeUpStore, made_examples, made_photos
 
 
 def test_each_phrase_has_its_photo_gold_box_and_types() -> None:
@@ -113,12 +112,3 @@ def test_every_photo_has_the_stem_of_unknown_words() -> None:
 @pytest.mark.parametrize(("word", "expected"), [("dogs", "dog"), ("grass", "grass"), ("people", "person"), ("s", "")])
 def test_plurals_have_the_stem_of_their_singular(word: str, expected: str) -> None:
     assert stem(word) == expected
-
-
-def test_boxes_of_regions_are_relative_to_the_photo() -> None:
-    photos = made_photos(2)
-    found = read_regions(MadeUpStore(photos), photos[1].id, 4, cells=True)  # type: ignore[arg-type]
-    assert len(found) == 4
-    assert found.boxes.max() < 1.05
-    assert found.cells is not None
-    assert found.vectors[0].argmax() == COLOURS.index(photos[1].boxes[0].chains[0])

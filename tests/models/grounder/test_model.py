@@ -103,21 +103,6 @@ def test_without_layers_regions_do_not_affect_each_other(settings: GrounderSetti
     np.testing.assert_allclose(all_.boxes[:, :4], some.boxes, rtol=1e-5, atol=1e-6)
 
 
-def test_phrases_beyond_the_longest_sentence_are_encoded_alone() -> None:
-    model, photo = model_of(SMALL), regions(4)
-    sentence = ["a"] * MAX_WORDS + ["dog", "and", "cat"]
-    found = model.ground(photo, sentence, [(MAX_WORDS, MAX_WORDS + 1), (0, 1), (MAX_WORDS + 2, MAX_WORDS + 3)])
-    alone = [model.ground(photo, [word], [(0, 1)]).scores[0] for word in ("dog", "cat")]
-    np.testing.assert_allclose(found.scores[[0, 2]], alone, rtol=1e-5)
-
-
-def test_all_unknown_words_are_the_same() -> None:
-    model, photo = model_of(SMALL), regions(4)
-    one, other = (model.ground(photo, ["a", word], [(0, 2)]).scores for word in ("zyzzyva", "quokka"))
-    assert np.array_equal(one, other)
-    assert not np.allclose(one, model.ground(photo, ["a", "dog"], [(0, 2)]).scores)
-
-
 def test_vectors_give_the_scores_of_phrases_alone() -> None:
     model, photos = model_of(SMALL), [regions(4, 0), regions(0, 1), regions(2, 2)]
     assert isinstance(model, Embedder)
@@ -175,13 +160,6 @@ def test_presence_does_not_depend_on_the_sentence() -> None:
 def test_a_model_without_presence_raises_an_error() -> None:
     with pytest.raises(DeixisError, match="presence_weight=0"):
         model_of(SMALL).presence_probability([0.3])
-
-
-def test_inference_restores_training_mode() -> None:
-    model = model_of(SMALL)
-    model.network.train()
-    model.ground(regions(2), SENTENCE, SPANS)
-    assert model.network.training
 
 
 def test_features_of_another_encoder_raise_an_error() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from torch import Tensor
 
 from deixis import geometry
 from deixis.data.records import Box, Photo
-from deixis.errors import DatasetError
 from deixis.evaluation import localization
 from deixis.evaluation.items import localization_items
 from deixis.evaluation.predictions import Prediction
@@ -27,7 +25,6 @@ from deixis.models.grounder.objective import (
     MIN_TRAINING_IOU,
     GroundingObjective,
     GroundingSampler,
-    cross_entropy,
     cross_entropy_across_photos,
     generalized_iou,
     iou,
@@ -39,7 +36,7 @@ from deixis.models.grounder.objective import (
 from deixis.models.grounder.spec import GrounderSettings
 from deixis.models.region_inputs import read_regions
 from tests.models.grounder import made_up
-from tests.models.grounder.made_up import SETTINGS, SMALL, MadeUpStore, made_examples, made_model, made_photos, trainer
+from tests.models.grounder.made_up import SMALL, MadeUpStore, made_examples, made_model, made_photos
 
 EVERYTHING = replace(SMALL, num_layers=1, use_feature_map=True, presence_weight=0.5, sets_weight=0.5)
 
@@ -82,17 +79,6 @@ def test_right_regions_share_the_target_and_otherwise_the_nearest_has_it(power: 
     overlaps = torch.from_numpy(np.random.default_rng(0).uniform(0, 0.7, (30, 6)))
     expected = [plain_targets(row, power) for row in overlaps.tolist()]
     np.testing.assert_allclose(target_probabilities(overlaps, power).numpy(), expected, atol=1e-12)
-
-
-def test_padding_has_no_effect_on_the_loss() -> None:
-    scores = torch.randn(3, 5, generator=torch.Generator().manual_seed(0), requires_grad=True)
-    targets = target_probabilities(torch.tensor([[0.6, 0.5, 0.1, 0.0, 0.0]] * 3), 1.0)
-    padded = scores.masked_fill(torch.arange(5) >= 3, -torch.inf)
-    loss = cross_entropy(padded, targets)
-    torch.testing.assert_close(loss, cross_entropy(scores[:, :3], targets[:, :3]))
-    loss.backward()
-    assert scores.grad is not None
-    assert scores.grad.isfinite().all()
 
 
 def plain_presence(scores: Tensor, own: Tensor, absent: Tensor, presence: Tensor) -> float:
@@ -337,14 +323,6 @@ def test_an_epoch_holds_each_input_once_and_keeps_captions_together() -> None:
     assert sum(map(len, captions)) == len(set.union(*captions))
 
 
-def test_the_generator_determines_the_order_of_an_epoch() -> None:
-    sampler = GroundingSampler(made_examples(), 5)
-    first, again, other = (
-        torch.cat(list(sampler.epoch(0, np.random.default_rng(seed)))).tolist() for seed in (0, 0, 1)
-    )
-    assert first == again != other
-
-
 def test_scores_equal_those_of_the_localization_evaluation() -> None:
     photos, counts = made_photos(8), {"3": 0, "4": 1, "5": 2}
     store, model = MadeUpStore(photos, counts), with_random_refiner(made_model())
@@ -375,31 +353,6 @@ def test_scores_do_not_depend_on_the_batch_size() -> None:
     several, one = (score_examples(model.network.eval(), examples, count) for count in (256, 1))
     assert several.pop("presence") > 0  # depends on the photos of the batch
     assert several == pytest.approx(one)
-
-
-def test_examples_without_phrases_raise_an_error() -> None:
-    examples = made_examples()
-    none = replace(examples, text=replace(examples.text, mask=torch.zeros_like(examples.text.mask)))
-    with pytest.raises(DatasetError):
-        score_examples(made_model().network, none)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        SMALL,
-        replace(SMALL, sentence_context=False, refine_boxes=False),
-        replace(EVERYTHING, use_location=False, global_context=False),
-    ],
-    ids=["plain", "alone", "everything"],
-)
-def test_training_learns_the_colours_of_synthetic_photos(tmp_path: Path, settings: GrounderSettings) -> None:
-    training = replace(SETTINGS, epochs=12, learning_rate=0.02)
-    outcome = trainer(tmp_path / "run", settings, training).train()
-    assert outcome.best.scores["r1"] > 95
-    fresh = made_examples(settings, 12, seed=1)
-    model = Grounder.load(outcome.model)
-    assert score_examples(model.network, fresh)["r1"] > 60  # any region: 14
 
 
 def test_training_refines_boxes_and_presence_separates_photos_with_and_without_a_colour() -> None:

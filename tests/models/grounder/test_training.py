@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from deixis.data.dataset import Dataset, make_dataset
-from deixis.errors import DatasetError, DeixisError
 from deixis.evaluation.items import localization_items
 from deixis.language.vectors import WordVectors
 from deixis.models.box_sets import BoxSetSettings
@@ -100,17 +99,6 @@ def test_the_selection_of_boxes_is_fitted_to_the_training_photos(dataset: Datase
         assert len(prediction.selected) > 1 or np.allclose(prediction.selected, best)
 
 
-def test_the_same_seed_gives_the_same_model(dataset: Dataset, made: Path, tmp_path: Path) -> None:
-    torch.manual_seed(5)  # earlier random numbers have no effect
-    first = fitted(dataset, made, tmp_path / "first")
-    torch.manual_seed(6)
-    again = fitted(dataset, made, tmp_path / "again")
-    other = fitted(dataset, made, tmp_path / "other", training=replace(BRIEF, seed=1))
-    weights = [model_of(one).network.matching.phrase.weight for one in (first, again, other)]
-    assert torch.equal(weights[0], weights[1])
-    assert not torch.equal(weights[0], weights[2])
-
-
 def test_a_stopped_run_continues_bit_for_bit(dataset: Dataset, made: Path, tmp_path: Path) -> None:
     class EnoughError(Exception):
         pass
@@ -151,12 +139,6 @@ def test_a_word_of_no_caption_is_near_its_synonym_with_shipped_word_vectors(tmp_
     check_synonyms(lambda phrases: model.prepare_text(phrases)[:, :-1])  # the last number is 1
 
 
-def test_photos_without_features_are_reported(dataset: Dataset, made: Path, tmp_path: Path) -> None:
-    photos = [*dataset.photos, replace(dataset.photos[0], id="9999")]
-    make_dataset(tmp_path / "data", photos)
-    assert fitted(Dataset(tmp_path / "data"), made, tmp_path / "run").left_out == (f"9999: not in {made / 'features'}",)
-
-
 @pytest.mark.parametrize("split", ["missing", "without boxes"])
 def test_without_a_usable_dev_split_the_last_epoch_is_kept(
     dataset: Dataset, made: Path, tmp_path: Path, split: str
@@ -164,15 +146,3 @@ def test_without_a_usable_dev_split_the_last_epoch_is_kept(
     dev = [] if split == "missing" else [replace(photo, boxes=()) for photo in dataset.split("dev")]
     make_dataset(tmp_path / "data", [*dataset.split("train"), *dev])
     assert fitted(Dataset(tmp_path / "data"), made, tmp_path / "run").outcome.best.scores == {}
-
-
-def test_unusable_data_and_settings_raise_an_error(dataset: Dataset, made: Path, tmp_path: Path) -> None:
-    store = stored(made)
-    with pytest.raises(DatasetError, match="no split 'training'"):
-        fitted(dataset, made, tmp_path / "run", data=replace(store, train_split="training"))
-    with pytest.raises(DeixisError, match="word_dim=12"):
-        WordVectors(np.ones((1, 1), np.float32), ["a"]).save(tmp_path / "vectors")
-        fitted(dataset, made, tmp_path / "run", data=replace(store, word_vectors=str(tmp_path / "vectors")))
-    make_dataset(tmp_path / "others", [replace(photo, id=f"x{photo.id}") for photo in dataset.photos])
-    with pytest.raises(DatasetError, match="others: .*'train'"):
-        fitted(Dataset(tmp_path / "others"), made, tmp_path / "run")

@@ -122,14 +122,6 @@ def test_preparing_uses_no_dropout_and_keeps_the_training_mode() -> None:
         assert torch.equal(tensor, before[name]), name
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float64])
-def test_features_come_in_any_precision(dtype: type) -> None:
-    model = TwoBranch(5, 4, SMALL)
-    features = rows(3, 5).astype(dtype)
-    exact = model.prepare_visual(features.astype(np.float32))
-    np.testing.assert_allclose(model.prepare_visual(features), exact, atol=1e-6)
-
-
 @pytest.mark.parametrize("text", ["lstm", "gru", "transformer"])
 def test_a_text_encoder_takes_texts(text: str, tmp_path: Path) -> None:
     settings = replace(SMALL, text_encoder=text, word_dim=6, text_hidden_size=10)  # type: ignore[arg-type]

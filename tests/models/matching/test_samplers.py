@@ -26,13 +26,11 @@ from deixis.models.matching.samplers import (
     SentenceSampler,
     TripletBatch,
     distance,
-    distance_of_cosine,
     hardest_negatives,
 )
 from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
 from deixis.models.networks import move_tensors
 from deixis.models.training.objective import Sampler
-from deixis.models.training.settings import TrainSettings
 from tests.models.presets import paper_presets
 from tests.models.training.region_pairs import made, random_pairs, worlds
 
@@ -49,11 +47,6 @@ def test_negatives_are_the_nearest_allowed_ones(seed: int, targets: int, pool: i
         candidates = [row for row in range(pool) if allowed[target, row]]
         nearest = sorted(candidates, key=lambda row: float((rows[target] - others[row]).norm()))
         assert found == nearest[:most]
-
-
-def test_the_distance_of_a_cosine_equals_that_of_the_vectors() -> None:
-    a, b = normalize(torch.randn(2, 50, 8, dtype=torch.float64), dim=2)
-    torch.testing.assert_close(distance_of_cosine((a * b).sum(dim=1)), distance(a, b))
 
 
 def test_the_gradient_at_distance_zero_is_zero() -> None:
@@ -439,18 +432,6 @@ def test_too_little_training_data_is_refused() -> None:
         SentenceSampler(np.array([0]), TwoBranchSettings())
     with pytest.raises(DatasetError):
         LabelledSentenceSampler(np.array([0, 0, 0]))
-
-
-def test_presets_have_the_schedules_of_the_paper() -> None:
-    found = {**paper_presets("two-branch", TrainSettings), **paper_presets("similarity", TrainSettings)}
-    rates = {name: (schedule.learning_rate, schedule.batch_size) for name, schedule in found.items()}
-    assert rates["papers/two-branch-phrases"] == rates["papers/similarity-phrases"] == (1e-3, 100)
-    assert rates["papers/two-branch-sentences"] == rates["papers/similarity-sentences"] == (1e-4, 500)
-    assert rates["papers/two-branch-lstm"] == (2e-4, 500)
-    assert {schedule.optimizer for schedule in found.values()} == {"adam"}
-    assert found["papers/two-branch-phrases-sampling-only"].epochs == 8
-    full = "papers/two-branch-phrases"
-    assert (TWO_BRANCH[full].neighbour_start_epoch, found[full].epochs) == (8, 10)
 
 
 def test_a_text_is_never_its_own_neighbour() -> None:

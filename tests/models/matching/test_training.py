@@ -27,7 +27,7 @@ from deixis.models.training.settings import Settings, TrainSettings
 from deixis.models.training.trainer import Trainer
 from deixis.storage.artifacts import read_config
 from deixis.vision import encoders
-from tests.models.coloured import COLOURS, make_coloured
+from tests.models.coloured import COLOURS
 from tests.models.quarters import SYNONYMS, check_synonyms, make_quarters, quarter_photo, use_small_encoders
 
 TRAINING = TrainSettings(epochs=15, batch_size=16, learning_rate=0.01, device="cpu", threads=1)
@@ -43,12 +43,6 @@ PHRASES = MatchingDataSettings(train_on="phrases", max_proposals=4)
 def quarters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
     use_small_encoders(monkeypatch)
     return make_quarters(tmp_path, 30)
-
-
-@pytest.fixture
-def coloured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
-    use_small_encoders(monkeypatch)
-    return make_coloured(tmp_path)
 
 
 def fit(
@@ -76,18 +70,18 @@ def test_a_model_of_phrases_localizes_them_in_new_photos(quarters: Dataset, tmp_
 
 @pytest.mark.parametrize("settings", [TWO_BRANCH, READER, SIMILARITY], ids=["features", "words", "similarity"])
 def test_a_model_of_sentences_is_monitored_by_the_mean_of_six_recalls(
-    coloured: Dataset, tmp_path: Path, settings: object
+    dataset: Dataset, tmp_path: Path, settings: object
 ) -> None:
-    found = fit(coloured, settings, MatchingDataSettings(), tmp_path / "run")
+    found = fit(dataset, settings, MatchingDataSettings(), tmp_path / "run")
     assert (found.photos, found.sentences, found.phrases) == (16, 32, 0)
     assert found.dev is not None
     recalls = [found.dev.scores[f"{way}_r{k}"] for way in ("i2t", "t2i") for k in (1, 5, 10)]
     assert found.dev.scores["mean_recall"] == pytest.approx(np.mean(recalls))
     pipeline = load(tmp_path / "run")
-    dev = coloured.split("dev")
+    dev = dataset.split("dev")
     gold = sentences_of(dev)
     matrix = pipeline.similarity(
-        pipeline.encode_images([coloured.path_of(photo) for photo in dev]), pipeline.encode_sentences(gold.texts)
+        pipeline.encode_images([dataset.path_of(photo) for photo in dev]), pipeline.encode_sentences(gold.texts)
     )
     plain = recall_at_k(matrix, gold.photo_of_sentence).scores
     assert {name: found.dev.scores[name] for name in plain} == pytest.approx(plain)
@@ -197,26 +191,6 @@ def test_impossible_settings_are_refused_before_any_photo_is_encoded(
     with pytest.raises(DeixisError, match=words):
         fit(quarters, settings, learning, tmp_path / "run")
     assert not (tmp_path / "run").exists()
-
-
-def test_word_vectors_of_another_dimension_are_refused(quarters: Dataset, tmp_path: Path) -> None:
-    WordVectors(np.eye(4, dtype=np.float32), list(COLOURS)).save(tmp_path / "words")
-    learning = replace(PHRASES, word_vectors=str(tmp_path / "words"))
-    with pytest.raises(DeixisError, match="word_dim=4"):
-        fit(quarters, READER, learning, tmp_path / "run")
-
-
-def test_an_unusable_directory_is_refused_before_any_photo_is_encoded(
-    quarters: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: pytest.fail("an encoder was opened"))
-    (tmp_path / "file").write_text("")
-    with pytest.raises(DeixisError, match="images: "):
-        fit(quarters, TWO_BRANCH, PHRASES, tmp_path / "images")
-    with pytest.raises(DeixisError, match="file: "):
-        fit(quarters, TWO_BRANCH, PHRASES, tmp_path / "file")
-    with pytest.raises(DeixisError, match="run: "):
-        fit(quarters, TWO_BRANCH, PHRASES, tmp_path / "run", resume=True)
 
 
 def test_a_data_set_without_boxes_or_without_photos_is_refused(quarters: Dataset, tmp_path: Path) -> None:
