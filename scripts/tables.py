@@ -1,7 +1,8 @@
 """Compute the tables of the papers on one machine, several models at a time, and write their pages.
 
 python scripts/tables.py DATA … --out docs/scores [--tables NAME …] [--minutes 15]
-python scripts/tables.py --out docs/scores --page docs/results/*.md --claims docs/claims.md
+python scripts/tables.py --out docs/scores --page docs/results/*.md --results docs/results.md \
+    --claims docs/claims.md --comparisons docs/comparisons.md
 
 The first form computes what is missing: features first, then the models, --jobs of them at a time on one GPU, in the
 order of --tables. Scores are saved as they are computed (--runs, by default DATA/experiments, with the seconds of each
@@ -10,8 +11,8 @@ computed on the first DATA that it can be computed on; --test names those that a
 choices on dev. What is complete is written to OUT, one JSON document per table.
 
 The second form only writes pages from the documents in OUT: the tables of each paper into the page that is named after
-it, and each claim of the papers with its verdict into the page of claims. The first form writes them too if they are
-named.
+it, the table that the page of results opens with, and each claim of the papers and each comparison of our own with its
+verdict into the pages of these. The first form writes them too if they are named.
 """
 
 from __future__ import annotations
@@ -45,6 +46,23 @@ CLAIMS_BEGIN, CLAIMS_END = "<!-- claims: begin -->", "<!-- claims: end -->"
 """The parts of the two pages that are written: what lies between these lines."""
 
 UNTESTED = Path(__file__).with_name("untested_claims.toml")
+
+HEADLINES_BEGIN, HEADLINES_END = "<!-- headlines: begin -->", "<!-- headlines: end -->"
+HEADLINES = (
+    ("Flickr30k Entities", "CCA, weighted distance", "entities-3", "weighted", ("i2t_r1", "t2i_r1")),
+    ("", "CCA, phrases", "entities-4", "overall", ("r1", "ap")),
+    ("two-branch", "embedding network, phrases", "two-branch-1", "constraints", ("r1",)),
+    ("", "similarity network, phrases", "two-branch-1", "sim", ("r1",)),
+    ("", "embedding network, sentences", "two-branch-2", "constraints", ("i2t_r1", "t2i_r1")),
+    ("", "sentences by sentences", "two-branch-4", "constraints", ("s2s_r1",)),
+    ("m-RNN", "retrieval", "m-rnn-3", "m-rnn", ("i2t_r1", "t2i_r1")),
+    ("", "captions", "m-rnn-5", "flickr8k-m-rnn", ("perplexity", "bleu4")),
+    ("", "captions, reranked by CIDEr", "m-rnn-8", "cider", ("bleu4", "cider_d")),
+    ("", "captions", "m-rnn-1", "m-rnn", ("perplexity", "bleu4")),
+    ("HM-LSTM", "retrieval", "hm-lstm-1", "hm-lstm", ("i2t_r1", "t2i_r1")),
+    ("", "region–phrase", "hm-lstm-4", "hm-lstm", ("r1", "medr")),
+)
+"""The rows that the page of results opens with: paper, task, table, row and scores."""
 
 
 @dataclass(frozen=True)
@@ -363,14 +381,39 @@ def write_page(page: Path, out: Path) -> None:
     _replace_between(page, BEGIN, END, lines)
 
 
-def write_claims(page: Path, out: Path) -> None:
-    """Write the claims of the papers with their verdicts into the page of claims, between the two marks."""
-    claims = {name: list(claim_verdicts(table, _read(out, name))) for name, table in published_tables().items()}
-    lines = list(_summary_lines([each for found in claims.values() for each in found]))
-    for name, found in claims.items():
+def write_headlines(page: Path, out: Path) -> None:
+    """Write the main row of each task of the papers into the page of results, between the two marks."""
+    lines = ["| paper | task | score | published | recipe | ours | on | command |", "|---" * 8 + "|"]
+    for paper, task, name, key, scores in HEADLINES:
+        table, document = find_table(name), _read(out, name)
+        row, saved = table.row(key), dict(_measured(_saved_row(document, key)))
+        columns = [column for column in table.columns if column.name in scores]
+        figures = [row.figures[table.columns.index(column)] for column in columns]
+        cells = [" · ".join(_number(figure, c.decimals) for figure, c in zip(figures, columns, strict=True))]
+        for kind in ("recipe", "ours"):
+            ours = saved[kind]["ours"] if kind in saved else {}
+            cells.append(" · ".join(_number(ours.get(c.name), c.decimals) for c in columns if ours) or "–")
+        published_on, scored_on = row.data or table.data[0], (document or {}).get("data_name", "")
+        on = scored_on if scored_on == published_on else f"{scored_on}; the paper {published_on}"
+        page_of = name.rpartition("-")[0]
+        command = f"[`deixis table {name} --rows {key}`](results/{page_of}.md)"
+        headings = " · ".join(column.heading for column in columns)
+        lines.append(f"| {paper} | {task} | {headings} | {' | '.join(cells)} | {on} | {command} |")
+    _replace_between(page, HEADLINES_BEGIN, HEADLINES_END, lines)
+
+
+def write_claims(page: Path, out: Path, *, ours: bool = False) -> None:
+    """Write the claims of the papers, or our own comparisons, with their verdicts between the two marks of a page."""
+    papers: dict[str, list[tuple[Table, list[ClaimVerdicts]]]] = {}
+    for name, table in published_tables().items():
+        found = [each for each in claim_verdicts(table, _read(out, name)) if each.claim.is_ours == ours]
         if found:
-            lines += _verdict_lines(find_table(name), _read(out, name), found)
-    lines += _untested_lines()
+            papers.setdefault(table.paper.rpartition(", ")[0], []).append((table, found))
+    lines = list(_summary_lines([each for tables in papers.values() for _, found in tables for each in found]))
+    untested = {} if ours else tomllib.loads(UNTESTED.read_text(encoding="utf-8"))
+    for paper, tables in papers.items():
+        lines += _paper_lines(paper, tables, out)
+        lines += _untested_lines(next((claims for name, claims in untested.items() if name in paper), ()))
     _replace_between(page, CLAIMS_BEGIN, CLAIMS_END, lines)
 
 
@@ -505,25 +548,27 @@ def _reason(table: Table, row: Row, document: Mapping[str, Any] | None) -> str:
 
 @dataclass(frozen=True)
 class ClaimVerdicts:
-    """A claim of a paper with the verdict on the paper's recipe and on our inputs, each in words."""
+    """A claim with the verdict on the paper's recipe and on our inputs, each in words."""
 
     claim: Claim
-    published: float | None  # the difference in the paper
     recipe: str
     ours: str
+
+    @property
+    def is_measured(self) -> bool:
+        return any(word.startswith(VERDICTS) for word in (self.recipe, self.ours))
 
 
 def claim_verdicts(table: Table, document: Mapping[str, Any] | None) -> Iterator[ClaimVerdicts]:
     """Yield the claims of a table. A verdict that is missing is replaced by what it lacks."""
     for claim in table.claims:
-        index = next(n for n, column in enumerate(table.columns) if column.name == claim.score)
-        figures = [table.row(key).figures[index] for key in (claim.better, claim.worse)]
-        published = None if None in figures else figures[0] - figures[1]  # type: ignore[operator]
         recipe = _verdict(table, claim, document, "recipe") if table.paper_inputs else "no recipe"
-        yield ClaimVerdicts(claim, published, recipe, _verdict(table, claim, document, "ours"))
+        yield ClaimVerdicts(claim, recipe, _verdict(table, claim, document, "ours"))
 
 
 def _verdict(table: Table, claim: Claim, document: Mapping[str, Any] | None, kind: str) -> str:
+    if kind == "ours" and claim.needs:
+        return f"needs {claim.needs}"
     tested = (document or {}) if kind == "ours" else (document or {}).get("recipe", {})
     for each in tested.get("claims", ()):
         if (each["better"], each["worse"], each["score"]) == (claim.better, claim.worse, claim.score):
@@ -533,7 +578,7 @@ def _verdict(table: Table, claim: Claim, document: Mapping[str, Any] | None, kin
         if kind not in dict(_measured(_saved_row(document, key))):
             reason = _reason(table, table.row(key), document)
             return f"not measured: row {key} not computed" if reason.startswith("not computed") else reason
-    return "not measured: this score has no interval"
+    return "not tested yet"
 
 
 def _claim_lines(table: Table, document: Mapping[str, Any] | None) -> Iterator[str]:
@@ -541,50 +586,59 @@ def _claim_lines(table: Table, document: Mapping[str, Any] | None) -> Iterator[s
     if document is None or not (document.get("claims") or document.get("recipe", {}).get("claims")):
         return
     yield ""
-    yield from _verdict_rows(claim_verdicts(table, document))
+    yield from _verdict_rows(each for each in claim_verdicts(table, document) if not each.claim.is_ours)
 
 
-def _verdict_lines(table: Table, document: Mapping[str, Any] | None, found: Iterable[ClaimVerdicts]) -> Iterator[str]:
-    yield f"## {table.paper}: {table.title} (`{table.name}`)"
-    if document:
-        yield _where(document) + "."
+def _paper_lines(paper: str, tables: Sequence[tuple[Table, list[ClaimVerdicts]]], out: Path) -> Iterator[str]:
+    """Yield the claims of a paper in one table; those of tables that were not computed are only counted."""
+    yield f"## {paper}"
+    measured = [(table, found) for table, found in tables if any(each.is_measured for each in found)]
+    for table, _ in measured:
+        yield f"`{table.name}`: {_where(_read(out, table.name) or {})}."
     yield ""
-    yield from _verdict_rows(found)
+    yield from _verdict_rows(each for _, found in measured for each in found)
     yield ""
+    for table, found in tables:
+        if (table, found) not in measured:
+            yield f"`{table.name}`, {len(found)} test{'s' * (len(found) > 1)}: {found[0].ours}."
+    if len(measured) < len(tables):
+        yield ""
 
 
 def _verdict_rows(found: Iterable[ClaimVerdicts]) -> Iterator[str]:
     yield "| claim | score | published | recipe | ours |"
     yield "|---|---|---|---|---|"
     for each in found:
-        published = "" if each.published is None else f"{each.published:+.1f}"
-        yield f"| {each.claim.says} | {each.claim.score} | {published} | {each.recipe} | {each.ours} |"
+        claim = each.claim
+        published = "" if claim.published is None else f"{claim.published:+.1f}"
+        equal = "" if claim.margin is None else f", equal within ±{claim.margin:g}"
+        yield f"| {claim.says} | {claim.score}{equal} | {published} | {each.recipe} | {each.ours} |"
+
+
+VERDICTS = ("holds", "does not hold", "cannot tell", "no verdict")
 
 
 def _summary_lines(found: Sequence[ClaimVerdicts]) -> Iterator[str]:
     """Yield the number of claims by verdict."""
-    verdicts = ("holds", "does not hold", "cannot tell")
-    yield f"| {len(found)} tests of claims | {' | '.join(verdicts)} | not measured |"
-    yield "|---" * 5 + "|"
+    yield f"| {len(found)} tests | {' | '.join(VERDICTS)} | not measured |"
+    yield "|---" * (len(VERDICTS) + 2) + "|"
     for label, words in (
         ("the paper's recipe", [each.recipe for each in found]),
         ("ours", [each.ours for each in found]),
     ):
-        counts = [sum(word.startswith(f"{verdict},") for word in words) for verdict in verdicts]
+        counts = [sum(word.startswith(f"{verdict},") for word in words) for verdict in VERDICTS]
         yield f"| {label} | {' | '.join(map(str, [*counts, len(words) - sum(counts)]))} |"
     yield ""
 
 
-def _untested_lines() -> Iterator[str]:
-    """Yield the claims that no two rows of a table can test, with what they lack."""
-    yield "## Claims that no table tests"
-    yield ""
-    yield "| paper | claim | what it lacks |"
-    yield "|---|---|---|"
-    document = tomllib.loads(UNTESTED.read_text(encoding="utf-8"))
-    for paper, claims in document.items():
+def _untested_lines(claims: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """Yield the claims of a paper that no two rows of a table can test, with what they lack."""
+    if claims:
+        yield "| claim that no table tests | what it lacks |"
+        yield "|---|---|"
         for each in claims:
-            yield f"| {paper} | {each['says']} | {each['lacks']} |"
+            yield f"| {each['says']} | {each['lacks']} |"
+        yield ""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -592,7 +646,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("data", nargs="*", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--page", nargs="+", default=[], type=Path, help="pages to write the tables of a paper into")
+    parser.add_argument("--results", type=Path, help="page of results to write the table into that it opens with")
     parser.add_argument("--claims", type=Path, help="page of claims to write the verdicts into")
+    parser.add_argument("--comparisons", type=Path, help="page of our own comparisons to write the verdicts into")
     parser.add_argument("--tables", nargs="+", default=list(published_tables()))
     parser.add_argument("--rows", nargs="+", default=[], help="compute only rows with these keys")
     parser.add_argument("--inputs", choices=["ours", "paper", "both"], default="both")
@@ -621,8 +677,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             save_documents(replace(options, only=()), given.out)
         for page in given.page:
             write_page(page, given.out)
+        if given.results:
+            write_headlines(given.results, given.out)
         if given.claims:
             write_claims(given.claims, given.out)
+        if given.comparisons:
+            write_claims(given.comparisons, given.out, ours=True)
     except DeixisError as error:
         print(f"tables: {error}", file=sys.stderr)
         return 2

@@ -189,33 +189,52 @@ def test_a_claim_has_a_verdict_for_the_recipe_and_for_ours_or_what_it_lacks(tmp_
     assert text.startswith("# Claims\n")
     assert text.endswith("\n\nThe end.\n")
     assert "replaced text" not in text
-    assert "| the paper's recipe | 0 | 1 | 0 |" in text
-    assert "| ours | 1 | 0 | 1 |" in text
-    found = {line.split(" | ")[0].strip("| "): line for line in lines_of(page, "two-branch-1")}
-    assert found["nonlinear over linear (embedding network)"].endswith(
+    assert "| the paper's recipe | 0 | 1 | 0 | 0 |" in text
+    assert "| ours | 1 | 0 | 1 | 0 |" in text
+    below = lines_of(page, "two-branch networks")
+    found = {line.split(" | ")[0].strip("| "): line for line in below}
+    assert found["a nonlinearity in each branch helps the embedding network (§4.4)"].endswith(
         "| r1 | +3.5 | does not hold, -2.0 [-3.0, -1.0] | holds, +2.0 [+1.0, +3.0] |"
     )
-    assert found["both directions over one"].endswith(
+    assert found["a loss in both directions is better than in one (§4.4)"].endswith(
         "| not measured: row single not computed | cannot tell, +0.2 [-0.8, +1.2] |"
     )
-    assert found["augmented over single positives"].endswith("| not measured: row augmented not computed |")
-    assert any("Flickr8k dev (`sha256:0123456789ab…`), 3 seeds" in line for line in lines_of(page, "two-branch-1"))
-    assert "| needs IAPR TC-12 |" in text
-    assert "| no recipe | needs MS COCO |" in text
+    assert found["augmented positives improve R@1 (§4.4)"].endswith("| not measured: row augmented not computed |")
+    assert "| r1, equal within ±2 | +1.7 |" in found["two layers are almost on par with three (§4.4)"]
+    assert any("`two-branch-1`: Flickr8k dev (`sha256:0123456789ab…`), 3 seeds" in line for line in below)
+    assert "`m-rnn-1`, 2 tests: needs IAPR TC-12." in text
+    assert "`two-branch-3`, 8 tests: needs MS COCO." in below
 
 
-def test_every_claim_stands_on_the_page_with_a_verdict_or_a_reason(tmp_path: Path) -> None:
-    page = tmp_path / "claims.md"
-    page.write_text(CLAIM_MARKS)
-    tables.write_claims(page, tmp_path / "nothing")
-    for table in published_tables().values():
-        below = lines_of(page, f"`{table.name}`") if table.claims else []
-        cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in below if line.startswith("|")][2:]
-        assert [(each[0], each[1]) for each in cells] == [(claim.says, claim.score) for claim in table.claims]
-        assert all(recipe and ours for *_, recipe, ours in cells)
-    untested = [line.split("|")[1:-1] for line in lines_of(page, "no table tests") if line.startswith("|")][2:]
-    assert {cells[0].strip() for cells in untested} == {"Flickr30k Entities", "two-branch networks", "m-RNN", "HM-LSTM"}
-    assert all(cell.strip() for cells in untested for cell in cells)
+def test_every_claim_is_counted_on_the_page_of_claims_or_of_comparisons(tmp_path: Path) -> None:
+    every = [claim for table in published_tables().values() for claim in table.claims]
+    for ours in (False, True):
+        page = tmp_path / f"{ours}.md"
+        page.write_text(CLAIM_MARKS)
+        tables.write_claims(page, tmp_path / "nothing", ours=ours)
+        text = page.read_text()
+        assert f"| {sum(claim.is_ours == ours for claim in every)} tests |" in text
+        for table in published_tables().values():
+            assert (f"`{table.name}`" in text) >= any(claim.is_ours == ours for claim in table.claims)
+        assert text.count("| claim that no table tests | what it lacks |") == (0 if ours else 4)
+
+
+def test_a_claim_about_an_input_has_no_verdict_on_others(tmp_path: Path) -> None:
+    found = [each for each in tables.claim_verdicts(find_table("two-branch-2"), None) if each.claim.worse == "lstm"]
+    assert [each.ours for each in found] == ["needs text_features=hglmm"] * 2
+    assert [each.recipe.startswith("not measured") for each in found] == [True] * 2
+
+
+def test_the_page_of_results_opens_with_published_figures_beside_ours(tmp_path: Path) -> None:
+    table, page = find_table("m-rnn-3"), tmp_path / "results.md"
+    page.write_text(f"{tables.HEADLINES_BEGIN}\nreplaced text\n{tables.HEADLINES_END}\n")
+    save_document(tmp_path / "scores", table, [{"key": "m-rnn", **scores(table, 50.0, [])}])
+    tables.write_headlines(page, tmp_path / "scores")
+    lines = page.read_text().splitlines()
+    assert len(lines) == len(tables.HEADLINES) + 4
+    assert "| 14.5 · 11.5 | – | 50.0 · 50.0 | Flickr8k | [`deixis table m-rnn-3 --rows m-rnn`](results/m-rnn.md) |" in (
+        next(line for line in lines if "retrieval" in line)
+    )
 
 
 def test_the_head_of_a_table_says_how_epochs_were_chosen(tmp_path: Path) -> None:
@@ -272,8 +291,12 @@ def test_the_tables_of_a_paper_are_those_of_the_saved_scores(tmp_path: Path, nam
     assert page.read_text() == written.read_text(), "run scripts/tables.py --page"
 
 
-def test_the_page_of_claims_is_that_of_the_saved_scores(tmp_path: Path) -> None:
-    page = tmp_path / "claims.md"
-    page.write_text((ROOT / "docs" / "claims.md").read_text())
-    tables.write_claims(page, ROOT / "docs" / "scores")
-    assert page.read_text() == (ROOT / "docs" / "claims.md").read_text(), "run scripts/tables.py --claims"
+@pytest.mark.parametrize("name", ["claims", "comparisons", "results"])
+def test_a_written_page_is_that_of_the_saved_scores(tmp_path: Path, name: str) -> None:
+    written, page = ROOT / "docs" / f"{name}.md", tmp_path / f"{name}.md"
+    page.write_text(written.read_text())
+    if name == "results":
+        tables.write_headlines(page, ROOT / "docs" / "scores")
+    else:
+        tables.write_claims(page, ROOT / "docs" / "scores", ours=name == "comparisons")
+    assert page.read_text() == written.read_text(), f"run scripts/tables.py --{name}"

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from rich.table import Table as Drawn
 
     from deixis.data.dataset import Dataset
+    from deixis.papers.claims import ClaimTest
     from deixis.papers.results import RowResult
-    from deixis.papers.runner import ClaimTest, TableResult
+    from deixis.papers.runner import TableResult
     from deixis.papers.tables import Column, Row, Table
     from deixis.storage.progress import OnProgress
 
@@ -189,9 +190,12 @@ def _print_result(table: Table, ours: _Ours | None, json: bool) -> None:
         print(_CROSSED.format(split=crossed[0]))
     print_table(_draw(table, results))
     for kind, found in results.items():
-        if found.claims:
-            print(f"\nWhat the paper claims{', with inputs like the paper’s' if kind is Inputs.PAPER else ''}")
-            print_table(_draw_claims(found.claims))
+        inputs = ", with inputs like the paper’s" if kind is Inputs.PAPER else ""
+        for heading, is_ours in (("What the paper claims", False), ("Our own comparisons", True)):
+            claims = [each for each in found.claims if each.claim.is_ours == is_ours]
+            if claims:
+                print(f"\n{heading}{inputs}")
+                print_table(_draw_claims(claims))
     print()
     for line in _footer(table, ours):
         print(line)
@@ -251,13 +255,15 @@ def _draw_claims(claims: Sequence[ClaimTest]) -> Drawn:
     from rich.table import Table as Drawn
 
     drawn = Drawn(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for heading in ("claim", "score", "difference", "95 % interval", "by seed", "verdict"):
+    for heading in ("claim", "score", "difference", "95 % interval", "by seed", "p", "verdict"):
         drawn.add_column(heading, justify="left" if heading in ("claim", "verdict") else "right")
     for each in claims:
         found = each.difference
         seeds = " ".join(f"{difference:+.1f}" for difference in each.by_seed)
         interval = f"{found.low:+.2f} – {found.high:+.2f}"
-        drawn.add_row(each.claim.says, each.claim.score, f"{found.difference:+.2f}", interval, seeds, each.verdict)
+        equal = "" if each.claim.margin is None else f" (equal within ±{each.claim.margin:g})"
+        says, p = each.claim.says + equal, f"{each.p:.3f}"
+        drawn.add_row(says, each.claim.score, f"{found.difference:+.2f}", interval, seeds, p, each.verdict)
     return drawn
 
 
@@ -278,7 +284,7 @@ def _footer(table: Table, ours: _Ours | None) -> Iterator[str]:
             yield "ours: with our own inputs"
         yield from _about_scores(table, found, data)
     if any(found.claims for found in ours.results.values()):
-        yield "a claim is decided if its 95 % interval excludes 0 and all seeds agree; claims are tested one by one"
+        yield "a claim is decided if p, corrected for the number of claims, is below 0.05 and all seeds agree"
     yield from _left_out(table, {key for found in ours.results.values() for key in found.ours})
     yield f"repeat with: {ours.command}"
 
@@ -386,9 +392,12 @@ def _claim_document(test: ClaimTest) -> dict[str, Any]:
         "better": claim.better,
         "worse": claim.worse,
         "score": claim.score,
+        "margin": claim.margin,
+        "is_ours": claim.is_ours,
         "difference": found.difference,
         "interval": [found.low, found.high],
         "p": found.p,
+        "p_corrected": test.p,
         "by_seed": list(test.by_seed),
         "verdict": test.verdict,
     }

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError
-from deixis.evaluation.intervals import Comparison, compare
 from deixis.models.evaluation import EvaluationData
 from deixis.models.training.data import validation_split
 from deixis.models.training.run_record import photo_hash
+from deixis.papers.claims import ClaimTest, check_claims
 from deixis.papers.datasets import count_batches, count_chains, count_pairs, describe_recurrent_layer, identify_dataset
 from deixis.papers.results import ModelScores, RowResult, cross_halves
 from deixis.papers.scores import score_captions, score_combined, score_detection, score_grounding, score_task
@@ -25,51 +25,6 @@ from deixis.storage.progress import OnProgress, no_progress
 if TYPE_CHECKING:
     from deixis.models.grounding import EmbeddingPipeline, RegionPipeline
     from deixis.models.m_rnn.pipeline import CaptionPipeline
-
-Verdict = Literal["holds", "does not hold", "cannot tell"]
-
-
-@dataclass(frozen=True)
-class ClaimTest:
-    """The test of a claim."""
-
-    claim: Claim
-    difference: Comparison  # better row minus worse, with a paired interval over photos
-    by_seed: tuple[float, ...]  # difference for each seed
-    verdict: Verdict  # "does not hold": the difference has the other sign
-
-
-def check_claim(claim: Claim, better: RowResult, worse: RowResult, *, rounds: int = 10_000) -> ClaimTest | None:
-    """Test a claim with a paired bootstrap over photos; None if the score is not known per photo.
-
-    A deterministic model is compared with every seed of the other.
-    """
-    first, second = better.statistic(claim.score), worse.statistic(claim.score)
-    if first is None or second is None:
-        return None
-    photos = better.models[0].photos
-    if photos != worse.models[0].photos:
-        raise DeixisError(f"{claim.says}: the two rows were scored on different photos; compute them again")
-    found = compare(first, second, photos, rounds=rounds)
-    by_seed = _differences(better.by_seed(claim.score), worse.by_seed(claim.score))
-    return ClaimTest(claim, found, by_seed, decide(found, by_seed))
-
-
-def decide(found: Comparison, by_seed: tuple[float, ...]) -> Verdict:
-    """Decide only if the interval excludes 0 and all seeds agree in sign."""
-    if found.low > 0 and all(difference > 0 for difference in by_seed):
-        return "holds"
-    if found.high < 0 and all(difference < 0 for difference in by_seed):
-        return "does not hold"
-    return "cannot tell"
-
-
-def _differences(better: tuple[float, ...], worse: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the difference for each seed; a deterministic model has one score for all seeds."""
-    seeds = max(len(better), len(worse))
-    first, second = (scores * seeds if len(scores) == 1 else scores for scores in (better, worse))
-    return tuple(a - b for a, b in zip(first, second, strict=True))
-
 
 COMMON_PHRASES = "common in this data, not among the paper's"
 
@@ -119,18 +74,23 @@ class TableRunner:
         all_scores = [scores for models in done.values() for scores in models]
         table = add_common_phrases(table, all_scores)
         recipes |= {row.key: row.recipe for row in table.rows if row.recipe and row.part == COMMON_PHRASES}
+        single = {key for key, recipe in recipes.items() if self.seeds == 1 and is_repeated(recipe)}
         ours = {key: RowResult(done[replace(recipe, group="")], recipe.group) for key, recipe in recipes.items()}
         scored = any(not recipe.counts_only for recipe in recipes.values())
         return TableResult(
             table,
             {key: result for key, result in ours.items() if _has_scores(table, result)},
-            tuple(_check_claims(table, ours)),
+            tuple(check_claims(self._testable(table.claims), ours, single=single)),
             self.split if scored else "",
             photo_hash(self.dataset.split(self.split)) if scored else "",
             max(len(models) for models in done.values()) if scored else 0,
             scored and self.split == self.dev_split,
             _distinct_values(scores.about for scores in all_scores),
         )
+
+    def _testable(self, claims: Sequence[Claim]) -> list[Claim]:
+        """The claims whose inputs the models have."""
+        return [claim for claim in claims if not claim.needs or claim.needs in self.models.changes]
 
     def prepare(self, recipe: Recipe) -> Recipe:
         if recipe.task != "regions" or recipe.model is None:
@@ -303,14 +263,6 @@ def is_repeated(recipe: Recipe) -> bool:
 def _has_scores(table: Table, result: RowResult) -> bool:
     """Return False for a phrase that does not occur in the data."""
     return any(result.score(column.name) is not None for column in table.columns)
-
-
-def _check_claims(table: Table, ours: Mapping[str, RowResult]) -> Iterator[ClaimTest]:
-    for claim in table.claims:
-        if claim.better in ours and claim.worse in ours:
-            test = check_claim(claim, ours[claim.better], ours[claim.worse])
-            if test:
-                yield test
 
 
 MAX_VALUES = 4

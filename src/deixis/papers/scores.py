@@ -205,8 +205,8 @@ def score_captions(
 
 
 def _decoding(options: CaptionOptions, max_length: int) -> Decoding:
-    if options.beam == 1:
-        return Decoding(method="greedy", max_length=max_length)
+    if options.beam < 2:
+        return Decoding("greedy" if options.beam else "sample", max_length=max_length)
     return Decoding(beam=options.beam, top=1 if options.rerank == "none" else options.beam, max_length=max_length)
 
 

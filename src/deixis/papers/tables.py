@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -55,7 +55,7 @@ class Training:
 class CaptionOptions:
     """Options of generated captions."""
 
-    beam: int = 1  # 1 is greedy
+    beam: int = 1  # 1 is greedy; 0 samples every word
     rerank: Literal["none", "bleu", "cider", "bleu-oracle", "cider-oracle"] = "none"
     feature: Literal["refined", "photo"] = "refined"  # chooses the nearest training photos
     distance: Literal["cosine", "euclidean"] = "cosine"  # of photos
@@ -95,12 +95,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Claim:
-    """A conclusion of a paper: row `better` beats row `worse` by `score`."""
+    """A conclusion of a paper: row `better` is above row `worse` by `score`, or equal to it within a margin."""
 
     says: str
     better: str
     worse: str
     score: str
+    margin: float | None = None  # of a claim that the two are equal: the largest difference that counts as none
+    published: float | None = None  # the difference in the paper; None where it has no figures
+    is_ours: bool = False  # a comparison of our own, which is not in the paper
+    needs: str = ""  # an input that the claim is about, as a change of settings: key=value
 
 
 @dataclass(frozen=True)
@@ -175,23 +179,33 @@ def _read_models(entries: Mapping[str, Any]) -> dict[str, Training]:
 
 def _read_table(name: str, paper: str, entry: Mapping[str, Any], models: Mapping[str, Training]) -> Table:
     columns = tuple(Column(**column) for column in entry["columns"])
+    rows = tuple(row for part in entry["parts"] for row in _read_rows(part, columns, models))
     return Table(
         name,
         entry["title"],
         f"{paper}, {entry['source']}",
         tuple(entry["data"]),
         columns,
-        tuple(row for part in entry["parts"] for row in _read_rows(part, columns, models)),
+        rows,
         tuple(entry.get("needs", ())),
         entry.get("any_data", True),
-        tuple(
-            Claim(claim["says"], claim["better"], claim["worse"], score)
-            for claim in entry.get("claims", ())
-            for score in claim["scores"]
-        ),
+        tuple(_read_claims(entry, columns, rows)),
         tuple(entry.get("notes", ())),
         tuple(entry.get("paper_inputs", ())),
     )
+
+
+def _read_claims(entry: Mapping[str, Any], columns: Sequence[Column], rows: Sequence[Row]) -> Iterator[Claim]:
+    """The claims of the paper, then our own comparisons, once for each of their scores."""
+    figures = {row.key: dict(zip((column.name for column in columns), row.figures, strict=True)) for row in rows}
+    for kind in ("claims", "comparisons"):
+        for claim in entry.get(kind, ()):
+            pair = claim["better"], claim["worse"]
+            for score in claim["scores"]:
+                first, second = (figures[key][score] for key in pair)
+                published = None if first is None or second is None else round(first - second, 6)
+                margin, needs = claim.get("margin"), claim.get("needs", "")
+                yield Claim(claim["says"], *pair, score, margin, published, kind == "comparisons", needs)
 
 
 def _read_rows(part: Mapping[str, Any], columns: tuple[Column, ...], models: Mapping[str, Training]) -> Iterator[Row]:

@@ -130,6 +130,17 @@ def test_reference_photos_are_a_seeded_sample_of_training_photos() -> None:
     assert all((everything == row).all(1).any() for row in one)
 
 
+def test_without_reference_photos_perplexities_are_compared_with_those_given_the_mean_photo() -> None:
+    training = photos(20, seed=1)
+    model = MRNN(5, WORDS, replace(KINDS["m-rnn"], reference_photos=0)).fit_statistics(training)
+    scores = model.scores(model.prepare_visual(photos(6)), model.prepare_text(SENTENCES))
+    for row, photo in enumerate(photos(6)):
+        for column, sentence in enumerate(SENTENCES):
+            own, mean = (model.log_probabilities(one[None], [sentence])[0] for one in (photo, training.mean(0)))
+            perplexities = [2 ** -np.mean(each / np.log(2)) for each in (own, mean)]
+            assert scores[row, column] == pytest.approx(np.log(perplexities[1] / perplexities[0]), abs=1e-4)
+
+
 def test_refined_features_are_g_of_v_i_times_i_and_need_no_cells() -> None:
     model, both = model_of("captioner"), photos(3, cells=True)
     with torch.no_grad():

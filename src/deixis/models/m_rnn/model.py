@@ -64,6 +64,7 @@ class PreparedSentences:
     tree: PrefixTree
     prefixes: Prefixes | None  # None if they depend on the image
     log_prior: NDArray[np.float64]  # log P(w) (n,), averaged over the reference photos
+    divisor: NDArray[np.float64] | float  # of the ratio: 1, or as Kiros et al. the number of words with the end token
 
 
 class WordSteps:
@@ -203,6 +204,9 @@ class MRNN(NetworkModel[SentenceSettings, "MRNNNetwork"], Scorer):
         for name, part in zip(("photo", "cell"), checked, strict=False):
             self.network.set_statistics(name, *_mean_and_deviation(part))
         total = len(checked[0])
+        if not self.settings.reference_photos:
+            self.references_ = tuple(part.mean(0, dtype=np.float64)[None].astype(np.float32) for part in checked)
+            return self
         count = min(self.settings.reference_photos, total)
         rows = np.sort(np.random.default_rng(seed).choice(total, count, replace=False))
         self.references_ = tuple(part[rows].astype(np.float32) for part in checked)
@@ -271,7 +275,8 @@ class MRNN(NetworkModel[SentenceSettings, "MRNNNetwork"], Scorer):
     def prepare_text(self, features: Sequence[Text]) -> PreparedSentences:
         """Compute the language part of sentences or phrases, and log P(w) (eq. 7)."""
         words = self.words
-        tree = PrefixTree.from_sentences(*word_ids(features, self.vocabulary), start=words.start, end=words.end)
+        ids, lengths = word_ids(features, self.vocabulary)
+        tree = PrefixTree.from_sentences(ids, lengths, start=words.start, end=words.end)
         prefixes = read_prefixes(words, tree) if self.settings.language_ignores_image else None
         if not self.references_:
             raise DeixisError(f"{self.KIND}: has no reference photos to normalize over; call fit_statistics first")
@@ -279,12 +284,12 @@ class MRNN(NetworkModel[SentenceSettings, "MRNNNetwork"], Scorer):
         log_p = log_probability_matrix(words, references.context, references.count, tree, prefixes)
         highest = log_p.max(0)
         log_prior = highest + np.log(np.exp(log_p - highest).mean(0))
-        return PreparedSentences(tree, prefixes, log_prior)
+        return PreparedSentences(tree, prefixes, log_prior, 1.0 if self.settings.reference_photos else lengths + 1.0)
 
     def scores(self, visual: PreparedPhotos, text: PreparedSentences) -> Floats:
-        """Compute log P(w | I) − log P(w) of every pair, which ranks both sentences and photos."""
+        """Compute log P(w | I) − log P(w) (eq. 7) of every pair, which ranks both sentences and photos."""
         log_p = log_probability_matrix(self.words, visual.context, visual.count, text.tree, text.prefixes)
-        return (log_p - text.log_prior).astype(np.float32)
+        return ((log_p - text.log_prior) / text.divisor).astype(np.float32)
 
     # Refined image features (section 8)
 

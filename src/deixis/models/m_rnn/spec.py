@@ -32,7 +32,8 @@ class SentenceSettings:
     max_length
         Maximum number of words in a generated sentence.
     reference_photos
-        Number of training photos that P(w) is averaged over in retrieval (eq. 7).
+        Number of training photos that P(w) is averaged over in retrieval (eq. 7). 0 compares the perplexity of a
+        sentence with its perplexity given the mean of all training photos, as Kiros et al. do.
     """
 
     multimodal_dim: int = 512
@@ -41,7 +42,8 @@ class SentenceSettings:
     reference_photos: int = 200
 
     def __post_init__(self) -> None:
-        require_at_least(self, 1, "multimodal_dim", "min_count", "max_length", "reference_photos")
+        require_at_least(self, 1, "multimodal_dim", "min_count", "max_length")
+        require_at_least(self, 0, "reference_photos")
 
     @property
     def uses_images(self) -> bool:
