@@ -71,7 +71,7 @@ def p_value(claim: Claim, found: Comparison) -> float:
     """
     if claim.margin is None:
         return found.p
-    deviation = (found.high - found.low) / (2 * _NORMAL.inv_cdf((1 + found.level) / 2))
+    deviation = (found.high - found.low) / (2 * _NORMAL.inv_cdf(0.975))  # the interval is that of 95 %
     distance = abs(claim.margin - abs(found.difference))
     return _NORMAL.cdf(-distance / deviation) if deviation else 0.0
 

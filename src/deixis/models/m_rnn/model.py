@@ -284,7 +284,8 @@ class MRNN(NetworkModel[SentenceSettings, "MRNNNetwork"], Scorer):
         log_p = log_probability_matrix(words, references.context, references.count, tree, prefixes)
         highest = log_p.max(0)
         log_prior = highest + np.log(np.exp(log_p - highest).mean(0))
-        return PreparedSentences(tree, prefixes, log_prior, 1.0 if self.settings.reference_photos else lengths + 1.0)
+        divisor = 1.0 if self.settings.reference_photos else lengths.astype(np.float64) + 1
+        return PreparedSentences(tree, prefixes, log_prior, divisor)
 
     def scores(self, visual: PreparedPhotos, text: PreparedSentences) -> Floats:
         """Compute log P(w | I) − log P(w) (eq. 7) of every pair, which ranks both sentences and photos."""
