@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from deixis import geometry
 from deixis.errors import DeixisError
 from deixis.evaluation.intervals import Interval
 from deixis.evaluation.items import Item, distinct_phrase, distinct_phrases
 from deixis.evaluation.phrase_localization import LocalizationResult, localization
-from deixis.evaluation.phrase_precision import CandidateBoxes, phrase_precision
+from deixis.evaluation.phrase_precision import CandidateBoxes, photo_precisions, phrase_precision
 from deixis.evaluation.predictions import NegativePrediction, Prediction
 from deixis.evaluation.score_matrix import ScoreBlocks
 
@@ -169,3 +171,45 @@ ONE = CandidateBoxes.from_boxes({"7": [[0, 0, 10, 10]]})
 def test_invalid_arguments_are_errors(score: Callable[[], object], message: str) -> None:
     with pytest.raises(DeixisError, match=message):
         score()
+
+
+def photo_precision_by_loop(
+    scores: np.ndarray, kept: set[int], items: list[Item], phrase: str, regions: CandidateBoxes
+) -> float:
+    """Walk down the regions of all photos, each once."""
+    gold: dict[str, list[tuple[float, ...]]] = {}
+    for item in items:
+        box = tuple(geometry.union(np.array(item.boxes)).tolist())
+        if distinct_phrase(item.phrase) == phrase and box not in gold.setdefault(item.photo, []):
+            gold[item.photo].append(box)
+    left = {photo: list(boxes) for photo, boxes in gold.items()}
+    found: list[bool] = []
+    for region in sorted(kept, key=lambda region: (-scores[region], region)):
+        mine = left.get(regions.photos[regions.photo[region]], [])
+        overlaps = [float(geometry.iou(regions.boxes[region][None], np.array([box]))[0, 0]) for box in mine]
+        found.append(max(overlaps, default=0.0) >= 0.5)
+        if found[-1]:
+            mine.pop(overlaps.index(max(overlaps)))
+    precisions = [sum(found[: rank + 1]) / (rank + 1) for rank in range(len(found))]
+    total = sum(max(precisions[rank:]) for rank, hit in enumerate(found) if hit)
+    return 100 * total / sum(map(len, gold.values()))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6))
+def test_a_photo_is_ranked_once_for_a_phrase_and_a_gold_box_is_found_once(seed: int) -> None:
+    scores, items, regions = made_up(seed)
+    assume(len(regions.boxes))
+    items += [replace(item, caption=item.caption + 10) for item in items]  # every box is mentioned twice
+    found = photo_precisions(scores, items, regions)
+    for row, phrase in enumerate(distinct_phrases(items)):
+        assert found[phrase]["ap"] == pytest.approx(
+            photo_precision_by_loop(scores[row], set(range(len(regions.boxes))), items, phrase, regions)
+        )
+        kept: set[int] = set()
+        for start, count in zip(regions.starts.tolist(), regions.counts.tolist(), strict=True):
+            own = geometry.nms(regions.boxes[start : start + count], scores[row, start : start + count], 0.5)
+            kept |= {start + int(index) for index in own}
+        assert found[phrase]["ap_nms"] == pytest.approx(
+            photo_precision_by_loop(scores[row], kept, items, phrase, regions)
+        )

@@ -7,20 +7,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from deixis.data.dataset import Dataset
+from deixis.data.dataset import Dataset, Photos
 from deixis.errors import DatasetError, DeixisError
 from deixis.evaluation.captions import caption_scores
 from deixis.evaluation.intervals import values_of
 from deixis.evaluation.items import Item, localization_items, regions_of, sentences_of
 from deixis.evaluation.phrase_localization import RankedPredictions, localization
+from deixis.evaluation.phrase_precision import photo_precisions
 from deixis.evaluation.predictions import Prediction
 from deixis.evaluation.retrieval import recall_at_k, region_retrieval
 from deixis.language.vectors import WordVectors
-from deixis.models.evaluation import EvaluationData, search_phrases
+from deixis.models.evaluation import EvaluationData, phrase_scores, search_phrases
 from deixis.models.m_rnn.consensus import Candidates, best_first, cross_validated_order, oracle_scores
 from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence
 from deixis.models.m_rnn.evaluation import caption_perplexity
@@ -136,23 +138,42 @@ def test_localization_scores_equal_those_of_train_and_evaluate(quarters: Dataset
     assert found.score("upper_bound") == pytest.approx(plain.upper_bound)
 
 
-def test_average_precision_ranks_the_regions_of_all_photos_and_within_those_of_the_mention(quarters: Dataset) -> None:
+def test_average_precision_ranks_the_regions_of_all_photos_by_three_protocols(quarters: Dataset) -> None:
     table_runner = make_runner(quarters, SMALL_CCA)
     found = table_runner.run(find_table("entities-5"))
-    pipeline = table_runner.models.pipeline(Training("cca", "papers/cca-augmented-10"), 0)
+    pipeline: Any = table_runner.models.pipeline(Training("cca", "papers/cca-augmented-10"), 0)
     photos = quarters.split("dev")
     items, features = localization_items(photos), pipeline.features(quarters, photos, regions=True)
-    everywhere, _ = search_phrases(pipeline, features, items)  # type: ignore[arg-type]
+    by_mention, _ = search_phrases(pipeline, features, items)
+    regions, scores = phrase_scores(pipeline, features, items)
+    by_photo = photo_precisions(scores, items, regions)
     own = localization(pipeline.predict_boxes(features, items), items, rounds=10)
-    assert len(found.ours) == len(everywhere.by_phrase) > 1
+    assert len(found.ours) == len(by_mention.by_phrase) > 1
     for key, result in found.ours.items():
         phrase = key.strip("“”")
         for name in ("ap", "ap_nms"):
-            assert result.score(name) == pytest.approx(getattr(everywhere.by_phrase[phrase], name))
+            assert result.score(name) == pytest.approx(by_photo[phrase][name])
+            assert result.score(f"{name}_mentions") == pytest.approx(getattr(by_mention.by_phrase[phrase], name))
             assert result.score(f"{name}_within") == pytest.approx(getattr(own.by_phrase[phrase], name))
-    overall = table_runner.run(only("entities-4", "overall")).ours["overall"]
-    assert overall.score("ap") == pytest.approx(everywhere.ap)
-    assert overall.score("ap") != pytest.approx(np.mean([result.score("ap_within") for result in found.ours.values()]))
+
+
+def test_the_overall_average_precision_is_the_mean_over_types_as_that_of_the_paper(
+    quarters: Dataset, dev: EvaluationData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def typed(photos: Photos) -> list[Item]:
+        return [
+            replace(item, types=("people",) if "red" in item.phrase else ("animals",))
+            for item in localization_items(photos)
+        ]
+
+    monkeypatch.setattr(row_scores, "localization_items", typed)
+    found = row_scores.score_detection(cca(quarters, "augmented-10"), dev).scores  # type: ignore[arg-type]
+    for name in ("ap", "ap_nms", "ap_mentions"):
+        people, animals = found[f"people_{name}"], found[f"animals_{name}"]
+        assert found[f"overall_{name}"] == pytest.approx((people + animals) / 2)
+        phrases = [value for key, value in found.items() if key.startswith("“red") and key.endswith(f"”_{name}")]
+        assert people == pytest.approx(np.mean(phrases))
+    assert found["people_ap"] != pytest.approx(found["animals_ap"])
 
 
 def test_the_most_common_phrases_of_the_data_follow_those_of_the_paper(quarters: Dataset) -> None:

@@ -248,6 +248,59 @@ def average_precisions(
     }
 
 
+def photo_precisions(scores: Scores, items: Sequence[Item], regions: CandidateBoxes) -> dict[str, dict[str, float]]:
+    """As `average_precisions`, but each photo is ranked once for a phrase, and each of its gold boxes is found once.
+
+    Mentions of a phrase in a photo with the same gold box (the union of a chain's boxes) count once; a region finds the
+    gold box that it overlaps most, of those that no earlier region has found.
+    """
+    groups = distinct_phrases(items)
+    blocks = _check_scores(scores, groups, regions, "union")
+    overlaps, photo_of = Overlaps.from_boxes(regions.boxes, regions.counts), regions.photo_indices(items)
+    gold: list[list[tuple[int, geometry.Boxes]]] = []  # for each phrase its photos with their distinct gold boxes
+    for group in groups.values():
+        boxes = {(int(photo_of[index]), tuple(items[index].gold("union")[0].tolist())): None for index in group}
+        photos = dict.fromkeys(photo for photo, _ in boxes)
+        gold.append([(photo, np.array([box for other, box in boxes if other == photo])) for photo in photos])
+    found: dict[str, dict[str, float]] = {}
+    names = list(groups)
+    for begin, block in iterate_blocks(blocks):
+        values = as_comparable(block if block.dtype.kind == "f" else block.astype(np.float64))
+        check_finite(values, begin, "scores")
+        kept = overlaps.kept(values)
+        for row, (phrase, golds) in enumerate(zip(names[begin:], gold[begin : begin + len(values)], strict=False)):
+            found[phrase] = {
+                "ap": _photo_precision(values[row], golds, regions, None),
+                "ap_nms": _photo_precision(values[row], golds, regions, kept[row]),
+            }
+    return found
+
+
+def _photo_precision(
+    scores: AnyArray, gold: Sequence[tuple[int, geometry.Boxes]], regions: CandidateBoxes, kept: BoolArray | None
+) -> float:
+    """Area under the curve of precision and recall of one phrase, in percent."""
+    hits: list[int] = []  # the regions that find a gold box
+    for photo, boxes in gold:
+        own = regions.starts[photo] + np.arange(regions.counts[photo])
+        own = own if kept is None else own[kept[own]]
+        own = own[np.argsort(-scores[own], kind="stable")]
+        overlap = geometry.iou(regions.boxes[own], boxes)
+        for rank in np.flatnonzero((overlap >= IOU).any(axis=1)).tolist():
+            nearest = int(overlap[rank].argmax())
+            if overlap[rank, nearest] >= IOU:
+                hits.append(int(own[rank]))
+                overlap[:, nearest] = 0
+    if not hits:
+        return 0.0
+    at_least = np.flatnonzero(scores >= scores[hits].min() if kept is None else (scores >= scores[hits].min()) & kept)
+    ranked = at_least[np.argsort(-scores[at_least], kind="stable")]
+    ranks = np.flatnonzero(np.isin(ranked, hits)) + 1
+    precision = np.arange(1, len(ranks) + 1) / ranks
+    interpolated = np.maximum.accumulate(precision[::-1])[::-1]
+    return float(100 * interpolated.sum() / sum(len(boxes) for _, boxes in gold))
+
+
 def _rank(
     blocks: ScoreBlocks, groups: Sequence[IntArray], mentions: MentionCandidates
 ) -> tuple[dict[str, list[Hits]], Callable[[str, IntArray], PhotoRanking]]:

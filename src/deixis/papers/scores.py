@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, cast
@@ -13,7 +14,7 @@ from deixis.errors import DatasetError
 from deixis.evaluation.intervals import values_of
 from deixis.evaluation.items import distinct_phrase, localization_items, sentences_of
 from deixis.evaluation.phrase_localization import MentionGroup, RankedPredictions
-from deixis.evaluation.phrase_precision import average_precisions
+from deixis.evaluation.phrase_precision import average_precisions, photo_precisions
 from deixis.evaluation.ranked_boxes import NEVER
 from deixis.evaluation.retrieval import Ranking, recall_at_k
 from deixis.models.base import Scorer
@@ -119,31 +120,38 @@ def score_grounding(pipeline: Pipeline, on: EvaluationData) -> ModelScores:
     return replace(found, second_half=np.array(scored) % 2 == 1)
 
 
+_WITHIN = re.compile(r"(.*_ap|.*_ap_nms)")
+
+
 def score_detection(pipeline: RegionPipeline, on: EvaluationData) -> ModelScores:
     """Phrase localization, with the average precision of Flickr30k Entities, section 3.2.
 
-    Each distinct phrase ranks the regions of all photos. The precision of a type, and the overall one, is the mean over
-    the distinct phrases that it mentions. The precision over the photos that mention a phrase has the ending `_within`.
+    Each distinct phrase ranks the regions of all photos: `ap` and `ap_nms` rank a photo once for a phrase, and with the
+    ending `_mentions` once for each mention. The precision of a type is the mean over the distinct phrases that it
+    mentions, and the overall one the mean over types, as the paper's 9.71 is. The precision over the photos that
+    mention a phrase has the ending `_within`.
     """
     found, items = score_grounding(pipeline, on), localization_items(on.photos)
     regions, scores = phrase_scores(pipeline, on.features(pipeline, regions=True), items, on.on_progress)
-    precisions = average_precisions(scores, items, regions)
-    names = ("ap", "ap_nms")
-    within = {
-        f"{name}_within" if name.rpartition("_")[2] == "ap" or name.endswith("_ap_nms") else name: score
-        for name, score in found.scores.items()
-    }
-    groups: dict[str, set[str]] = {"overall": set(precisions)}
+    groups: dict[str, set[str]] = {}
     for item in items:
         phrase = distinct_phrase(item.phrase)
         for group in (*item.types, f"“{phrase}”"):
             groups.setdefault(group, set()).add(phrase)
-    over_all = {
-        f"{group}_{name}": float(np.mean([precisions[phrase][name] for phrase in phrases]))
-        for group, phrases in groups.items()
-        if f"{group}_n" in found.scores
-        for name in names
-    }
+    types = [group for group in groups if not group.startswith("“")]
+    within = {f"{name}_within" if _WITHIN.fullmatch(name) else name: score for name, score in found.scores.items()}
+    over_all: dict[str, float] = {}
+    for ending, precisions in (
+        ("", photo_precisions(scores, items, regions)),
+        ("_mentions", average_precisions(scores, items, regions)),
+    ):
+        for name in ("ap", "ap_nms"):
+            means = {
+                group: float(np.mean([precisions[phrase][name] for phrase in phrases]))
+                for group, phrases in groups.items()
+            }
+            means["overall"] = float(np.mean([means[kind] for kind in types] or list(means.values())))
+            over_all |= {f"{group}_{name}{ending}": mean for group, mean in means.items() if f"{group}_n" in within}
     return replace(found, scores={**within, **over_all})
 
 
