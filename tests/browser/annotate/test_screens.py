@@ -59,9 +59,16 @@ def make_question(real: Mapping[str, Any], task: Task) -> dict[str, Any]:
     return {**real, **about, "test": task is Task.LINK}
 
 
-@pytest.mark.parametrize(
-    ("width", "height", "photo_width"), [(1366, 650, 500), (1280, 800, 500), (390, 664, 340), (390, 844, 370)]
-)
+# Width and height, and the least width of the photo; phones are held upright or sideways.
+SCREENS = [
+    (1366, 650, 500),
+    (664, 390, 320),
+    *(pytest.param(*size, marks=pytest.mark.slow) for size in [(1280, 800, 500), (390, 664, 340), (390, 844, 370)]),
+    *(pytest.param(*size, marks=pytest.mark.slow) for size in [(740, 360, 340), (844, 390, 400)]),
+]
+
+
+@pytest.mark.parametrize(("width", "height", "photo_width"), SCREENS)
 def test_phrases_photo_and_answers_are_visible_in_all_tasks(
     page: Page, bench: MakeBench, width: int, height: int, photo_width: int
 ) -> None:
@@ -110,13 +117,18 @@ def test_phrases_photo_and_answers_are_visible_in_all_tasks(
         assert picture["width"] >= photo_width, task
         assert picture["x"] >= 0, task
         assert picture["y"] + picture["height"] <= height, task
-        mark = page.locator(".captions mark").first
-        assert mark.evaluate("element => element.getBoundingClientRect().top < innerHeight")
+        for mark in page.locator(".captions mark").all():
+            mark.scroll_into_view_if_needed()
+            assert mark.evaluate(IS_VISIBLE), f"{task}: {mark.inner_text()}"
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), task
 
 
-def test_a_button_leads_to_phrases_that_do_not_fit(page: Page, bench: MakeBench) -> None:
+@pytest.mark.parametrize(("width", "height"), [(1366, 650), pytest.param(390, 664, marks=pytest.mark.slow)])
+def test_answers_wait_until_all_captions_were_shown_and_a_button_leads_to_them(
+    page: Page, bench: MakeBench, width: int, height: int
+) -> None:
     site = bench([captioned(*CAPTIONS)])
-    page.set_viewport_size({"width": 390, "height": 664})
+    page.set_viewport_size({"width": width, "height": height})
 
     def give(route: Route) -> None:
         content = route.fetch().json()
@@ -126,12 +138,18 @@ def test_a_button_leads_to_phrases_that_do_not_fit(page: Page, bench: MakeBench)
 
     page.route("**/api/next", give)
     join(page, site.invite("Ann"))
-    expect(page.locator(".answer[aria-disabled=true]")).to_have_count(2)
-    page.get_by_role("button", name="More below").click()
-    expect(page.locator(".answer[aria-disabled=false]")).to_have_count(2)
-    page.reload()
-    expect(page.locator(".answer[aria-disabled=true]")).to_have_count(2)
-    page.keyboard.press("y")  # shows them, and does not answer
-    expect(page.get_by_text("There were more phrases below.")).to_be_visible()
-    expect(page.locator(".answer[aria-disabled=false]")).to_have_count(2)
-    expect(page.get_by_role("button", name="More below")).to_have_count(0)
+    more, last = page.get_by_role("button", name="More below"), page.locator(".captions .sentence").last
+    count = "['.more-below', '.answer[aria-disabled=true]'].map(each => document.querySelectorAll(each).length)"
+    click = "all => all.forEach(each => each.click())"
+    for by_key in (False, True):  # a key that comes too early shows the rest
+        expect(more).to_be_visible()
+        expect(page.locator(".answer[aria-disabled=true]")).to_have_count(2)
+        while (now := page.evaluate(count))[0]:
+            assert now == [1, 2]
+            page.keyboard.press("y") if by_key else more.evaluate_all(click)
+            page.wait_for_timeout(150)
+        expect(last).to_be_in_viewport(ratio=1)
+        expect(page.locator(".answer[aria-disabled=false]")).to_have_count(2)
+        if not by_key:
+            page.reload()
+    expect(page.get_by_text("There is more below.")).to_be_visible()

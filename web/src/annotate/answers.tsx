@@ -21,7 +21,7 @@ export function Answers({ choices, canAnswer, hasBox, onAnswer }: Props) {
             class={sendsBox && key === "Enter" ? "answer is-main" : "answer"}
             aria-disabled={isOff}
             aria-keyshortcuts={key}
-            onClick={() => !isOff && onAnswer(choice)}
+            onClick={() => onAnswer(choice)}
           >
             <kbd>{key}</kbd>
             <span>{label}</span>

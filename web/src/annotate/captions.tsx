@@ -1,4 +1,3 @@
-import { useLayoutEffect, useRef } from "preact/hooks";
 import { markOf } from "../colours";
 import type { CaptionInfo } from "./schema";
 
@@ -11,10 +10,8 @@ interface Props {
 
 /** Captions with what is asked about marked. Whatever they hold is text, in the direction of its own script. */
 export function Captions({ captions, mentions, isOneColour = false, places }: Props) {
-  const shown = useRef<HTMLDivElement>(null);
-  useLayoutEffect(() => shown.current?.querySelector("mark")?.scrollIntoView({ block: "nearest" }), []);
   return (
-    <div class={captions.length > 3 ? "captions is-many" : "captions"} ref={shown}>
+    <div class={captions.length > 3 ? "captions is-many" : "captions"}>
       {captions.map(({ number, parts }) => (
         <p key={number} class="sentence" dir="auto">
           {parts.map(({ text, mention }, place) => {

@@ -52,8 +52,6 @@ export function LessonView({ taught: { question, said, lesson, standing }, hasPi
           <h1>
             <QuestionText question={question} />
           </h1>
-        </div>
-        <div class="asking-top">
           <p class={`verdict ${lesson.correct ? "is-good" : "is-trouble"}`} role="status">
             <b>{lesson.correct ? "That was right." : "That was not right."}</b> You answered “{LABELS[answer] ?? answer}”.
             {!lesson.correct && answer !== lesson.answer && ` The right answer is “${LABELS[lesson.answer] ?? lesson.answer}”.`}

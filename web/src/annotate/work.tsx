@@ -47,6 +47,7 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
   const [unsent, setUnsent] = useState(draft.comment);
   const [box, setBox] = useState<Box | null>(null);
   const [step, setStep] = useState<Step | null>(question.task === "quality" && draft.box ? "adjusted" : null);
+  const [hasMore, setMore] = useState(false); // below the edge
   const [isAllShown, setAllShown] = useState<boolean | null>(null); // not measured yet
   const [accepted, setAccepted] = useState(-1);
   const [isReady, setReady] = useState(false);
@@ -55,6 +56,7 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
   const drawing = useRef<DrawingControl>(null);
   const heading = useRef<HTMLHeadingElement>(null);
   const asked = useRef<HTMLDivElement>(null);
+  const shownFor = useRef(0);
 
   const asking = TASK_TEXTS[question.task];
   const isDrawing = question.task === "drawing" || step === "adjusted";
@@ -62,15 +64,23 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
   const proposed = proposedBoxes(question);
   const canAnswer = isReady && isSettled && isAllShown === true;
 
-  // All phrases must have been on the screen: a very long list of them has to be scrolled.
+  // Captions, or the phrases to sort, must have been on the screen: what does not fit has to be scrolled to.
   const lookAtEnd = () => {
-    const { scrollTop = 0, clientHeight = 0, scrollHeight = 0 } = asked.current ?? {};
-    setAllShown((was) => was || scrollTop + clientHeight >= scrollHeight - HIDDEN_PX);
+    const shown = asked.current;
+    const last = shown?.querySelector(question.task === "group" ? ".groups" : ".captions");
+    if (!shown || !last) return;
+    const isHidden = bottomOf(last) - bottomOf(shown) > HIDDEN_PX;
+    setMore(isHidden);
+    clearTimeout(shownFor.current); // what was there for a moment, while the page was laid out, was not seen
+    shownFor.current = window.setTimeout(() => setAllShown((was) => was || !isHidden), TOO_SOON_MS);
   };
   useEffect(() => {
     const watched = new ResizeObserver(lookAtEnd);
     watched.observe(asked.current!);
-    return () => watched.disconnect();
+    return () => {
+      watched.disconnect();
+      clearTimeout(shownFor.current);
+    };
   }, []);
   const kept = useRef(draft);
   const keep = (part: Partial<Draft>) => {
@@ -96,12 +106,12 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
     setBox(null);
     keep({ box: null });
   };
-  const showEnd = () => asked.current?.scrollTo({ top: asked.current.scrollHeight });
+  const showMore = () => asked.current?.scrollBy({ top: 0.8 * asked.current.clientHeight });
   const answer = ({ answer: said, key, box: wrong }: Choice) => {
     if (said === CANCEL) return leaveStep();
     if (isAllShown === false) {
-      queue.tell({ line: "There were more phrases below. Look at them, then answer.", kind: "plain" });
-      requestAnimationFrame(() => requestAnimationFrame(showEnd)); // the notice takes room
+      queue.tell({ line: "There is more below. Look at it, then answer.", kind: "plain" });
+      requestAnimationFrame(() => requestAnimationFrame(showMore)); // the notice takes room
       return;
     }
     if (said === "grouped") return canAnswer ? send(said, null) : undefined;
@@ -215,13 +225,6 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
               )}
             </p>
           )}
-          {isAllShown === false && (
-            <button class="more-below" onClick={showEnd}>
-              More below ↓
-            </button>
-          )}
-        </div>
-        <div class="asking-top">
           <p class="hint">{asking.hint(question)}</p>
           <Captions
             captions={question.captions}
@@ -265,6 +268,11 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
             </p>
           )}
         </div>
+        {hasMore && (
+          <button class="more-below" onClick={showMore}>
+            More below ↓
+          </button>
+        )}
         <Answers choices={choices} canAnswer={canAnswer} hasBox={box !== null || question.task === "group"} onAnswer={answer} />
         <Tools
           canUndo={queue.canUndo}
@@ -349,5 +357,7 @@ function laidOut(question: QuestionInfo, proposed: readonly Box[], step: Step | 
   const suggested = proposed.map((box): StyledBox => ({ box, look: "asked", isModel: true, tag: "model" }));
   return [...acceptedBoxes(question), ...judged, ...suggested];
 }
+
+const bottomOf = (element: Element) => element.getBoundingClientRect().bottom;
 
 const middleOf = ({ width, height }: PhotoInfo): Box => [0.3 * width, 0.3 * height, 0.7 * width, 0.7 * height];
