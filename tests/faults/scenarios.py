@@ -152,12 +152,13 @@ class Indexing:
         with ReadIndex(path) as opened:
             found = opened.search(np.ones(DIMENSION), 1000)
             regions = opened.search_regions(np.ones(DIMENSION), 1000)
-            thumbnails = {match.path.name: _digest(repr(opened.thumbnail(match.id))) for match in found}
+            thumbnails = {match.photo.path.name: _digest(repr(opened.thumbnail(match.photo.id))) for match in found}
             assert len(found) == len(opened) == len(thumbnails)
             boxes = {
-                match.path.name: [round(match.score, 3), opened.regions_of(match.id)[0].tolist()] for match in regions
+                match.photo.path.name: [round(match.score, 3), opened.regions_of(match.photo.id)[0].tolist()]
+                for match in regions
             }
-            scores = {match.path.name: round(match.score, 3) for match in found}
+            scores = {match.photo.path.name: round(match.score, 3) for match in found}
             return {name: [score, boxes[name], thumbnails[name]] for name, score in scores.items()}
 
 

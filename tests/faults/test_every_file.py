@@ -117,9 +117,11 @@ def read_index(folder: Path) -> Any:
         about = [
             (each.path, each.width, each.height, each.exif, each.sha256, each.regions) for each in opened.newest(99)
         ]
-        regions = [np.concatenate([part.ravel() for part in opened.regions_of(each.id)]).tolist() for each in found]
-        thumbnails = [opened.thumbnail(each.id) for each in found]
-        scores = [[(each.path, round(each.score, 4)) for each in some] for some in (found, filtered)]
+        regions = [
+            np.concatenate([part.ravel() for part in opened.regions_of(each.photo.id)]).tolist() for each in found
+        ]
+        thumbnails = [opened.thumbnail(each.photo.id) for each in found]
+        scores = [[(each.photo.path, round(each.score, 4)) for each in some] for some in (found, filtered)]
         return scores, counted, about, regions, thumbnails, opened.info, len(opened)
 
 
