@@ -14,8 +14,7 @@ import pytest
 
 from deixis.cli.caption import _write_csv
 from deixis.cli.main import main
-from deixis.cli.output import note, print_json, print_table, progress, working
-from deixis.cli.terminal_text import own_stream, protect_terminals
+from deixis.cli.output import note, own_stream, print_json, print_table, progress, protect_terminals, working
 from deixis.data.dataset import Dataset, make_dataset, move_images
 from deixis.data.records import Caption, Photo
 from deixis.data.tables import read_manifest, write_manifest

@@ -6,9 +6,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from deixis.cli.output import Index, Json, hint, note, plural, print_json, progress, use_one_blas_thread
+from deixis.cli.output import (
+    Index,
+    Json,
+    argument,
+    hint,
+    note,
+    option,
+    plural,
+    print_json,
+    progress,
+    use_one_blas_thread,
+)
 from deixis.errors import DeixisError
 from deixis.search.places import index_place
 
@@ -20,21 +29,16 @@ _FEW_PHOTOS = 500
 
 
 def calibrate(
-    data: Annotated[
-        list[Path],
-        typer.Argument(metavar="DATA", help="Data sets with captions. Their photos need not be in the index."),
-    ],
+    data: Annotated[list[Path], argument("DATA", "Data sets with captions. Their photos need not be in the index.")],
     index: Index = None,
     split: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Split to fit to (default: dev). May be repeated.", show_default=False),
+        list[str] | None, option("NAME", "Split to fit to (default: dev). May be repeated.", show_default=False)
     ] = None,
     absent_from: Annotated[
-        str, typer.Option(metavar="NAME", help="Split whose captions are used as queries for things that are absent.")
+        str, option("NAME", "Split whose captions are used as queries for things that are absent.")
     ] = "train",
     captions: Annotated[
-        str | None,
-        typer.Option(metavar="NAME|DIR", help="Fit the confidence of the captions of this model, and store it there."),
+        str | None, option("NAME|DIR", "Fit the confidence of the captions of this model, and store it there.")
     ] = None,
     json: Json = False,
 ) -> None:

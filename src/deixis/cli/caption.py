@@ -12,7 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 import typer
 
 from deixis import __version__
-from deixis.cli.output import Json, Scheduler, hint, note, open_scheduler, plural, print_json, progress, show_name
+from deixis.cli.output import (
+    Json,
+    Scheduler,
+    argument,
+    flag,
+    hint,
+    note,
+    open_scheduler,
+    option,
+    plural,
+    print_json,
+    progress,
+    show_name,
+)
 from deixis.errors import DeixisError, PhotoError
 from deixis.storage.atomic import check_new_file, exclusive_lock, explain_os_errors, new_file
 from deixis.storage.files import escape_formula, open_regular
@@ -48,17 +61,12 @@ Rerank = Literal["none", "match", "bleu", "cider"]
 
 
 def caption(
-    photos: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="PHOTO", parser=photo_path, help="Photos, folders, or s3:// addresses.", show_default=False
-        ),
-    ],
+    photos: Annotated[list[Path], argument("PHOTO", "Photos, folders, or s3:// addresses.", parser=photo_path)],
     model: Annotated[
-        str, typer.Option(metavar="NAME|DIR", help="Caption model: a name from deixis models, or a directory.")
+        str, option("NAME|DIR", "Caption model: a name from deixis models, or a directory.")
     ] = "captioner",
     beam: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Beam width (default: 5, or 10 with --rerank bleu or cider).")
+        int | None, option("N", "Beam width (default: 5, or 10 with --rerank bleu or cider).", min=1)
     ] = None,
     rerank: Annotated[
         Rerank | None,
@@ -69,40 +77,27 @@ def caption(
         ),
     ] = None,
     neighbours: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="With --rerank: output of deixis train consensus, if not stored with the model."
-        ),
+        Path | None, option("DIR", "With --rerank: output of deixis train consensus, if not stored with the model.")
     ] = None,
-    top: Annotated[int, typer.Option(metavar="N", min=1, help="Number of captions per photo.")] = 1,
+    top: Annotated[int, option("N", "Number of captions per photo.", min=1)] = 1,
     length_power: Annotated[
         float,
-        typer.Option(
-            metavar="N",
-            min=0,
-            help="Rank captions by log-probability / length^N, unless --rerank is given; 0 favours short ones.",
+        option(
+            "N", "Rank captions by log-probability / length^N, unless --rerank is given; 0 favours short ones.", min=0
         ),
     ] = 0.0,
-    start: Annotated[str, typer.Option(metavar="WORDS", help="First words of each caption.")] = "",
-    sample: Annotated[bool, typer.Option("--sample", help="Sample words instead of beam search.")] = False,
-    temperature: Annotated[float, typer.Option(metavar="T", help="With --sample: sampling temperature.")] = 1.0,
-    top_k: Annotated[
-        int, typer.Option(metavar="N", min=0, help="With --sample: only the N most probable words; 0 for all.")
-    ] = 0,
+    start: Annotated[str, option("WORDS", "First words of each caption.")] = "",
+    sample: Annotated[bool, flag("--sample", "Sample words instead of beam search.")] = False,
+    temperature: Annotated[float, option("T", "With --sample: sampling temperature.")] = 1.0,
+    top_k: Annotated[int, option("N", "With --sample: only the N most probable words; 0 for all.", min=0)] = 0,
     nucleus: Annotated[
-        float,
-        typer.Option(
-            metavar="P", help="With --sample: only the most probable words, with a total probability of P (top-p)."
-        ),
+        float, option("P", "With --sample: only the most probable words, with a total probability of P (top-p).")
     ] = 1.0,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="With --sample: random seed.")] = 0,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the captions to a CSV file.")] = None,
+    seed: Annotated[int, option("N", "With --sample: random seed.", min=0)] = 0,
+    csv: Annotated[Path | None, option("FILE", "Write the captions to a CSV file.")] = None,
     xmp: Annotated[
         bool,
-        typer.Option(
-            "--xmp",
-            help="Write the best caption to PHOTO.xmp, an XMP sidecar, beside each photo, unless it is not sure.",
-        ),
+        flag("--xmp", "Write the best caption to PHOTO.xmp, an XMP sidecar, beside each photo, unless it is not sure."),
     ] = False,
     scheduler: Scheduler = None,
     json: Json = False,

@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from deixis.cli.output import Json, To, hint, note, plural, print_json, print_table, progress, show_name
+from deixis.cli.output import (
+    Data,
+    Images,
+    Json,
+    Split,
+    To,
+    argument,
+    flag,
+    hint,
+    note,
+    option,
+    plural,
+    print_json,
+    print_result,
+    print_table,
+    progress,
+    show_name,
+)
 from deixis.errors import DeixisError
 from deixis.storage.remote import photo_path
 
 if TYPE_CHECKING:
     from deixis.data.imports import CaptionFile, ImportReport
+    from deixis.data.records import Caption, Photo
     from deixis.data.splitting import SplitRule
     from deixis.data.statistics import Statistics
 
 app = typer.Typer(help="Import, merge, split, check, convert and count data sets.", no_args_is_help=True)
 
-Data = Annotated[Path, typer.Argument(metavar="DATA", help="Data set directory.", show_default=False)]
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory to create.", show_default=False)]
-Force = Annotated[bool, typer.Option("--force", help="Replace an existing directory.")]
+Out = Annotated[Path, option("DIR", "Directory to create.", "--out", show_default=False)]
+Force = Annotated[bool, flag("--force", "Replace an existing directory.")]
 
 
 @app.command("import")
@@ -28,33 +46,22 @@ def import_(
     out: Out,
     images: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            parser=photo_path,
-            help="Photo folder or s3:// address. Annotations without a photo are skipped.",
-        ),
+        option("DIR", "Photo folder or s3:// address. Annotations without a photo are skipped.", parser=photo_path),
     ] = None,
     captions: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="[SPLIT=]FILE",
-            help="Captions: Flickr8k or Flickr30k tokens, results.csv, Karpathy's JSON, COCO, IAPR TC-12, "
-            "region phrases, Label Studio, ODVG, Parquet, JSON Lines or CSV. The format is detected from the content. "
-            "Repeatable.",
+        option(
+            "[SPLIT=]FILE",
+            "Captions: Flickr8k or Flickr30k tokens, results.csv, Karpathy's JSON, COCO, IAPR TC-12, region phrases, "
+            "Label Studio, ODVG, Parquet, JSON Lines or CSV. The format is detected from the content. Repeatable.",
         ),
     ] = None,
-    entities: Annotated[
-        Path | None, typer.Option(metavar="DIR|ZIP", help="Flickr30k Entities: phrases, chains and boxes.")
-    ] = None,
+    entities: Annotated[Path | None, option("DIR|ZIP", "Flickr30k Entities: phrases, chains and boxes.")] = None,
     instances: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="COCO instances_*.json with boxes, one for each --captions."),
+        list[Path] | None, option("FILE", "COCO instances_*.json with boxes, one for each --captions.")
     ] = None,
-    split: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=FILE", help="List of photos, one name per line. Repeatable."),
-    ] = None,
-    licence: Annotated[str | None, typer.Option(metavar="TEXT", help="Licence of the data.")] = None,
+    split: Annotated[list[str] | None, option("NAME=FILE", "List of photos, one name per line. Repeatable.")] = None,
+    licence: Annotated[str | None, option("TEXT", "Licence of the data.")] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -73,10 +80,7 @@ def import_(
             replace_old=force,
             on_progress=on_progress,
         )
-    if json:
-        print_json(_report_json(report, out))
-    else:
-        _print_report(report, out)
+    _print_import(report, out, json)
 
 
 def _caption_files(captions: list[str], instances: list[Path]) -> list[CaptionFile]:
@@ -105,30 +109,22 @@ def _split_files(texts: list[str]) -> dict[str, Path]:
     return files
 
 
-def _report_json(report: ImportReport, out: Path) -> dict[str, object]:
-    return {
-        "out": str(out),
-        **report.counts,
-        "splits": report.splits,
-        "left_out": {
+def _print_import(report: ImportReport, out: Path, json: bool) -> None:
+    if json:
+        left_out = {
             "annotations_without_photo": report.without_photo,
             "photos_without_annotation": report.photos_without_caption,
             "split_names_not_in_data": report.not_in_data,
             "photos_of_same_name": report.same_name,
-        },
-        "skipped": [{"path": error.path, "reason": error.reason} for error in report.unreadable],
-    }
-
-
-def _print_report(report: ImportReport, out: Path) -> None:
-    rows = report.counts
-    print(
-        f"{out}: {plural(rows['photos'], 'photo')}, {plural(rows['captions'], 'caption')}, "
-        f"{plural(rows['mentions'], 'mention')}, {plural(rows['chains'], 'chain')}, "
-        f"{plural(rows['boxes'], 'box', 'boxes')}"
-    )
-    if report.splits:
-        print("splits: " + ", ".join(f"{name} {count:,}" for name, count in report.splits.items()))
+        }
+        skipped = [{"path": error.path, "reason": error.reason} for error in report.unreadable]
+        document = {"out": str(out), **report.counts, "splits": report.splits}
+        print_json(document | {"left_out": left_out, "skipped": skipped})
+        return
+    nouns = {"photos": "photo", "captions": "caption", "mentions": "mention", "chains": "chain"}
+    counts = [plural(report.counts[name], noun) for name, noun in nouns.items()]
+    print(f"{out}: {', '.join(counts)}, {plural(report.counts['boxes'], 'box', 'boxes')}")
+    _print_splits(report.splits)
     if report.without_photo:
         note(f"skipped: {plural(report.without_photo, 'annotation')} without a photo")
     if report.photos_without_caption:
@@ -143,17 +139,22 @@ def _print_report(report: ImportReport, out: Path) -> None:
     print(f"next: deixis data stats {out}")
 
 
+def _print_splits(splits: Mapping[str, int]) -> None:
+    if splits:
+        print("splits: " + ", ".join(f"{name} {count:,}" for name, count in splits.items()))
+
+
 @app.command()
 def merge(
-    data: Annotated[list[Path], typer.Argument(metavar="DATA…", help="Data set directories.", show_default=False)],
+    data: Annotated[list[Path], argument("DATA…", "Data set directories.")],
     out: Out,
     split: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=DATA:SPLIT,…",
-            help="A split and its parts, such as train=flickr8k:train,coco:train. DATA is the name of a directory "
-            "without .data. Photos in no such split are left out. Repeatable. By default all photos are kept and "
-            "splits of the same name are joined.",
+        option(
+            "NAME=DATA:SPLIT,…",
+            "A split and its parts, such as train=flickr8k:train,coco:train. DATA is the name of a directory without "
+            ".data. Photos in no such split are left out. Repeatable. By default all photos are kept and splits of "
+            "the same name are joined.",
         ),
     ] = None,
     force: Force = False,
@@ -171,8 +172,7 @@ def merge(
         print_json({**document, "same_photo": report.same_photo, "renamed": report.renamed})
         return
     print(f"{out}: {plural(report.counts['photos'], 'photo')}, {plural(report.counts['captions'], 'caption')}")
-    if report.splits:
-        print("splits: " + ", ".join(f"{name} {count:,}" for name, count in report.splits.items()))
+    _print_splits(report.splits)
     if report.same_photo:
         note(f"skipped: {plural(report.same_photo, 'photo')} of which an earlier data set has the same file")
     if report.renamed:
@@ -185,21 +185,20 @@ def split_(
     out: Out,
     rule: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The papers' splits: coco (4,000 dev and 1,000 test photos of val), flickr30k (1,000 and 1,000), iapr "
+        option(
+            "NAME",
+            "The papers' splits: coco (4,000 dev and 1,000 test photos of val), flickr30k (1,000 and 1,000), iapr "
             "(1,000 dev photos of train).",
         ),
     ] = None,
     draw: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=N[:SPLIT]",
-            help="Draw N photos, of all or of a split, as a new split, such as dev=1000:train. Repeatable.",
+        option(
+            "NAME=N[:SPLIT]", "Draw N photos, of all or of a split, as a new split, such as dev=1000:train. Repeatable."
         ),
     ] = None,
-    rest: Annotated[str | None, typer.Option(metavar="NAME", help="Split of all photos that are not drawn.")] = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 0,
+    rest: Annotated[str | None, option("NAME", "Split of all photos that are not drawn.")] = None,
+    seed: Annotated[int, option("N", "Random seed.", min=0)] = 0,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -214,7 +213,7 @@ def split_(
         print_json({"out": str(out), "photos": manifest.counts["photos"], "splits": manifest.splits, "seed": seed})
         return
     print(f"{out}: {plural(manifest.counts['photos'], 'photo')}, seed {seed}")
-    print("splits: " + ", ".join(f"{name} {count:,}" for name, count in manifest.splits.items()))
+    _print_splits(manifest.splits)
 
 
 def _split_rule(rule: str | None, draws: list[str], rest: str | None) -> SplitRule:
@@ -254,10 +253,8 @@ def _split_parts(texts: list[str]) -> dict[str, list[tuple[str, str]]]:
 @app.command()
 def stats(
     data: Data,
-    split: Annotated[str | None, typer.Option(metavar="NAME", help="Only photos of this split.")] = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw Figure 2 to a file (.png, .svg or .pdf).")
-    ] = None,
+    split: Split = None,
+    plot: Annotated[Path | None, option("FILE", "Draw Figure 2 to a file (.png, .svg or .pdf).")] = None,
     json: Json = False,
 ) -> None:
     """Print statistics of a data set.
@@ -320,11 +317,9 @@ def print_statistics(found: Statistics) -> None:
 @app.command()
 def check(
     data: Data,
-    decode: Annotated[bool, typer.Option("--decode", help="Decode every photo in full; slower.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 2 for any problem, not only for damage.")] = False,
-    images: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Where the photos are now; the data set remembers it.")
-    ] = None,
+    decode: Annotated[bool, flag("--decode", "Decode every photo in full; slower.")] = False,
+    strict: Annotated[bool, flag("--strict", "Exit with 2 for any problem, not only for damage.")] = False,
+    images: Annotated[str | None, option("DIR", "Where the photos are now; the data set remembers it.")] = None,
     json: Json = False,
 ) -> None:
     """Find problems in a data set, and print how to fix them."""
@@ -357,8 +352,8 @@ def convert(
     data: Data,
     to: To,
     out: Out,
-    split: Annotated[str | None, typer.Option(metavar="NAME", help="Only photos of this split.")] = None,
-    with_photos: Annotated[bool, typer.Option("--with-photos", help="Include the image files.")] = False,
+    split: Split = None,
+    with_photos: Annotated[bool, flag("--with-photos", "Include the image files.")] = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -368,28 +363,18 @@ def convert(
 
     with progress() as on_progress:
         count = convert_dataset(
-            Dataset(data),
-            to,
-            out,
-            split=split,
-            with_photos=with_photos,
-            replace_old=force,
-            on_progress=on_progress,
+            Dataset(data), to, out, split=split, with_photos=with_photos, replace_old=force, on_progress=on_progress
         )
-    if json:
-        print_json({"out": str(out), "format": to, "photos": count})
-    else:
-        print(f"{out}: {plural(count, 'photo')} as {to}")
+    document = {"out": str(out), "format": to, "photos": count}
+    print_result(json, document, f"{out}: {plural(count, 'photo')} as {to}")
 
 
 @app.command()
 def show(
     data: Data,
-    photo: Annotated[str, typer.Argument(metavar="ID", help="Id of a photo, or its file name.", show_default=False)],
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Picture to write (default: ID.png).")
-    ] = None,
-    images: Annotated[Path | None, typer.Option(metavar="DIR", help="Photo folder, if it has moved.")] = None,
+    photo: Annotated[str, argument("ID", "Id of a photo, or its file name.")],
+    out: Annotated[Path | None, option("FILE", "Picture to write (default: ID.png).", "--out")] = None,
+    images: Images = None,
     json: Json = False,
 ) -> None:
     """Draw a photo with its captions, phrases and gold boxes."""
@@ -403,28 +388,8 @@ def show(
     check_picture_name(picture)
     save_picture(draw_annotations(found, open_photo(dataset.path_of(found))), picture)
     if json:
-        print_json(
-            {
-                "photo": found.id,
-                "picture": str(picture),
-                "captions": [
-                    {
-                        "text": caption.text,
-                        "phrases": [
-                            {
-                                "text": caption.phrase(mention),
-                                "span": [mention.start, mention.end],
-                                "chain": mention.chain,
-                                "types": list(mention.types),
-                                "boxes": [list(box.xyxy) for box in found.boxes_of(mention.chain or "")],
-                            }
-                            for mention in caption.mentions
-                        ],
-                    }
-                    for caption in found.sentences
-                ],
-            }
-        )
+        captions = [{"text": each.text, "phrases": _phrases(found, each)} for each in found.sentences]
+        print_json({"photo": found.id, "picture": str(picture), "captions": captions})
         return
     counts = (plural(len(found.sentences), "caption"), plural(len(found.boxes), "box", "boxes"))
     print(f"{picture}: photo {found.id} with {' and '.join(counts)}")
@@ -432,11 +397,24 @@ def show(
         note("the data set has no boxes for this photo")
 
 
+def _phrases(photo: Photo, caption: Caption) -> list[dict[str, Any]]:
+    return [
+        {
+            "text": caption.phrase(mention),
+            "span": [mention.start, mention.end],
+            "chain": mention.chain,
+            "types": list(mention.types),
+            "boxes": [list(box.xyxy) for box in photo.boxes_of(mention.chain or "")],
+        }
+        for mention in caption.mentions
+    ]
+
+
 @app.command()
 def scenes(
     out: Out,
-    photos: Annotated[int, typer.Option(min=1, max=1_000_000, metavar="N", help="Number of scenes.")] = 500,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 0,
+    photos: Annotated[int, option("N", "Number of scenes.", min=1, max=1_000_000)] = 500,
+    seed: Annotated[int, option("N", "Random seed.", min=0)] = 0,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -449,8 +427,5 @@ def scenes(
 
     with progress() as on_progress, new_directory(out, replace=force) as folder:
         write_scenes(folder, photos, seed=seed, on_progress=on_progress)
-    if json:
-        print_json({"out": str(out), "photos": photos, "seed": seed})
-    else:
-        print(f"{out}: {plural(photos, 'scene')}")
-        print(f"next: deixis data import --images {out}/images --captions {out}/photos.jsonl --out DATA")
+    step = f"next: deixis data import --images {out}/images --captions {out}/photos.jsonl --out DATA"
+    print_result(json, {"out": str(out), "photos": photos, "seed": seed}, f"{out}: {plural(photos, 'scene')}", step)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from deixis.cli.output import Json, hint, print_json, print_table, progress
+from deixis.cli.output import Json, Split, argument, flag, hint, option, print_json, print_table, progress
 from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
@@ -20,29 +20,14 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Evaluate a model, or the output of any system.", no_args_is_help=True)
 
-DATA = typer.Option("--data", metavar="DATA", help="Data set directory.", show_default=False)
+DATA = option("DATA", "Data set directory.", "--data", show_default=False)
 Data = Annotated[Path, DATA]
-Split = Annotated[str | None, typer.Option("--split", metavar="NAME", help="Only photos of this split.")]
-Scores = Annotated[
-    Path | None,
-    typer.Option("--scores", metavar="FILE.npy", help="Score matrix; higher is better."),
-]
-Model = Annotated[
-    Path | None,
-    typer.Option("--model", metavar="NAME|DIR", help="Model to score, instead of --scores."),
-]
-Against = Annotated[
-    Path | None,
-    typer.Option("--against", metavar="FILE|DIR", help="Compare with another system: its file, or a model."),
-]
+Scores = Annotated[Path | None, option("FILE.npy", "Score matrix; higher is better.", "--scores")]
+Model = Annotated[Path | None, option("NAME|DIR", "Model to score, instead of --scores.", "--model")]
+Against = Annotated[Path | None, option("FILE|DIR", "Compare with another system: its file, or a model.", "--against")]
 
-Images = Annotated[
-    Path | None, typer.Option("--images", metavar="DIR", help="With --model: photo folder, if it has moved.")
-]
-Features = Annotated[
-    Path | None,
-    typer.Option("--features", metavar="DIR", help="With --model: feature directory outside of DATA."),
-]
+Images = Annotated[Path | None, option("DIR", "With --model: photo folder, if it has moved.", "--images")]
+Features = Annotated[Path | None, option("DIR", "With --model: feature directory outside of DATA.", "--features")]
 
 
 @app.command()
@@ -53,25 +38,18 @@ def retrieval(
     split: Split = None,
     captions_per_photo: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Instead of --data: the first N sentences belong to the first photo, the next N to the second.",
+        option(
+            "N", "Instead of --data: the first N sentences belong to the first photo, the next N to the second.", min=1
         ),
     ] = None,
     against: Against = None,
     curve: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the mean number of matches by share of the ranking: .csv, .png or .svg.",
-        ),
+        Path | None, option("FILE", "Write the mean number of matches by share of the ranking: .csv, .png or .svg.")
     ] = None,
     shortlist: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="With --model: rank only the sentences of the N nearest photos."),
+        int | None, option("N", "With --model: rank only the sentences of the N nearest photos.", min=1)
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE.npy", help="With --model: write the score matrix.")] = None,
+    out: Annotated[Path | None, option("FILE.npy", "With --model: write the score matrix.")] = None,
     images: Images = None,
     features: Features = None,
     json: Json = False,
@@ -151,12 +129,9 @@ def regions(
 def grounding(
     data: Data,
     predictions: Annotated[
-        Path | None, typer.Option("--predictions", metavar="FILE", help="Predictions: JSON Lines, one phrase per line.")
+        Path | None, option("FILE", "Predictions: JSON Lines, one phrase per line.", "--predictions")
     ] = None,
-    model: Annotated[
-        Path | None,
-        typer.Option("--model", metavar="NAME|DIR", help="Model to score, instead of --predictions."),
-    ] = None,
+    model: Annotated[Path | None, option("NAME|DIR", "Model to score, instead of --predictions.", "--model")] = None,
     split: Split = None,
     protocol: Annotated[
         Literal["union", "any", "sets", "nested"],
@@ -167,23 +142,21 @@ def grounding(
         ),
     ] = "union",
     blind_split: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Split for the fixed boxes (default: train, if it exists).")
+        str | None, option("NAME", "Split for the fixed boxes (default: train, if it exists).")
     ] = None,
     missing_as_wrong: Annotated[
-        bool, typer.Option("--missing-as-wrong", help="Count phrases without a prediction as wrong.")
+        bool, flag("--missing-as-wrong", "Count phrases without a prediction as wrong.")
     ] = False,
     all_photos: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--all-photos",
-            help="With --model: rank each phrase over the regions of all photos, as in Flickr30k Entities, and score "
-            "its presence in the photo. Takes minutes for 1,000 photos, with a similarity network an hour.",
+            "With --model: rank each phrase over the regions of all photos, as in Flickr30k Entities, and score its "
+            "presence in the photo. Takes minutes for 1,000 photos, with a similarity network an hour.",
         ),
     ] = False,
     against: Against = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --model: write the predictions as JSON Lines.")
-    ] = None,
+    out: Annotated[Path | None, option("FILE", "With --model: write the predictions as JSON Lines.")] = None,
     images: Images = None,
     features: Features = None,
     json: Json = False,
@@ -216,22 +189,17 @@ def grounding(
 def captions(
     data: Data,
     predictions: Annotated[
-        Path | None,
-        typer.Option("--predictions", metavar="FILE", help="Captions in the COCO results format.", show_default=False),
+        Path | None, option("FILE", "Captions in the COCO results format.", "--predictions", show_default=False)
     ] = None,
     model: Annotated[
-        Path | None,
-        typer.Option("--model", metavar="NAME|DIR", help="Model that writes captions, instead of --predictions."),
+        Path | None, option("NAME|DIR", "Model that writes captions, instead of --predictions.", "--model")
     ] = None,
     split: Split = None,
     beam: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="N", help="With --model: beam width (default: 5, or 10 with --rerank bleu or cider)."
-        ),
+        int | None, option("N", "With --model: beam width (default: 5, or 10 with --rerank bleu or cider).", min=1)
     ] = None,
     length_power: Annotated[
-        float, typer.Option(min=0, metavar="P", help="With --model: rank captions by log-probability / length^P.")
+        float, option("P", "With --model: rank captions by log-probability / length^P.", min=0)
     ] = 0.0,
     rerank: Annotated[
         Literal["none", "match", "bleu", "cider", "bleu-oracle", "cider-oracle"] | None,
@@ -241,20 +209,16 @@ def captions(
         ),
     ] = None,
     neighbours: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="With --rerank: output of deixis train consensus, if not stored with the model."
-        ),
+        Path | None, option("DIR", "With --rerank: output of deixis train consensus, if not stored with the model.")
     ] = None,
     train_split: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Split whose captions are not novel (default: train, if it exists)."),
+        str | None, option("NAME", "Split whose captions are not novel (default: train, if it exists).")
     ] = None,
     photo_score: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--photo-score",
-            help="Also score captions by their photos: photo_score, and ref_photo_score with the references. Encodes "
+            "Also score captions by their photos: photo_score, and ref_photo_score with the references. Encodes "
             "photos that have no features yet, about 5 per second.",
         ),
     ] = False,
@@ -286,19 +250,10 @@ def captions(
 
 @app.command()
 def pairs(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE", help="Photos and captions: CSV with a header, or JSON Lines.", show_default=False
-        ),
-    ],
-    images: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of the photos.")] = None,
-    data: Annotated[
-        Path | None, typer.Option(metavar="DATA", help="Data set whose captions are the references.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write every pair with its scores to a .csv or .jsonl file.")
-    ] = None,
+    file: Annotated[Path, argument("FILE", "Photos and captions: CSV with a header, or JSON Lines.")],
+    images: Annotated[Path | None, option("DIR", "Folder of the photos.")] = None,
+    data: Annotated[Path | None, option("DATA", "Data set whose captions are the references.")] = None,
+    out: Annotated[Path | None, option("FILE", "Write every pair with its scores to a .csv or .jsonl file.")] = None,
     json: Json = False,
 ) -> None:
     """Scores of captions by their photos, for any pairs of photo and caption.

@@ -6,9 +6,19 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import typer
-
-from deixis.cli.output import Json, Scheduler, hint, note, open_scheduler, plural, print_json, progress
+from deixis.cli.output import (
+    Data,
+    Json,
+    Scheduler,
+    hint,
+    note,
+    note_first,
+    open_scheduler,
+    option,
+    plural,
+    print_json,
+    progress,
+)
 from deixis.errors import DeixisError
 from deixis.storage.remote import photo_path
 
@@ -17,82 +27,62 @@ if TYPE_CHECKING:
     from deixis.vision.feature_store import UpdateReport
     from deixis.vision.feature_store.imports import BoxFormat
 
-_SKIPPED_SHOWN = 10
 _TOP = 100
 
 
 def features(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Data set directory.", show_default=False)],
+    data: Data,
     encoder: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Image encoder: deixis, efficientnet-lite0, efficientnet-lite2, focus-vit, onnx:FILE, "
+        option(
+            "NAME",
+            "Image encoder: deixis, efficientnet-lite0, efficientnet-lite2, focus-vit, onnx:FILE, "
             "open_clip:NAME/PRETRAINED, timm:NAME or torchvision:NAME.",
         ),
     ] = None,
     import_: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "FILE",
+            "Vectors of whole photos that were computed elsewhere: an npy, npz, h5, mat or safetensors file.",
             "--import",
-            metavar="FILE",
-            help="Vectors of whole photos that were computed elsewhere: an npy, npz, h5, mat or safetensors file.",
         ),
     ] = None,
     regions: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="Vectors and boxes of regions that were computed elsewhere: a file as for --import, or a folder with "
-            "a file per photo. With --import: beside vectors of whole photos.",
+        option(
+            "PATH",
+            "Vectors and boxes of regions that were computed elsewhere: a file as for --import, or a folder with a "
+            "file per photo. With --import: beside vectors of whole photos.",
         ),
     ] = None,
     boxes: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --regions: the boxes, if they are in a file of their own.")
+        Path | None, option("FILE", "With --regions: the boxes, if they are in a file of their own.")
     ] = None,
     box_format: Annotated[
-        str, typer.Option(metavar="xyxy|xywh", help="With --regions: two corners, or one corner, width and height.")
+        str, option("xyxy|xywh", "With --regions: two corners, or one corner, width and height.")
     ] = "xyxy",
     ids: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="With --import or --regions: names of the photos, in the order of the rows; one per line, or JSON.",
+        option(
+            "FILE", "With --import or --regions: names of the photos, in the order of the rows; one per line, or JSON."
         ),
     ] = None,
-    text: Annotated[
-        str | None, typer.Option(metavar="KIND", help="Text features of the captions: mean, tfidf, fisher or hglmm.")
-    ] = None,
-    vectors: Annotated[
-        str | None, typer.Option(metavar="PATH", help="With --text: word vectors, a file or an installed package.")
-    ] = None,
-    train_split: Annotated[str, typer.Option(metavar="NAME", help="With --text: the training split.")] = "train",
-    split: Annotated[
-        str | None, typer.Option(metavar="NAME", help="With --encoder: only photos of this split.")
-    ] = None,
-    crops: Annotated[
-        int, typer.Option(metavar="10", help="With --encoder: add the mean over ten crops.", show_default=False)
-    ] = 0,
+    text: Annotated[str | None, option("KIND", "Text features of the captions: mean, tfidf, fisher or hglmm.")] = None,
+    vectors: Annotated[str | None, option("PATH", "With --text: word vectors, a file or an installed package.")] = None,
+    train_split: Annotated[str, option("NAME", "With --text: the training split.")] = "train",
+    split: Annotated[str | None, option("NAME", "With --encoder: only photos of this split.")] = None,
+    crops: Annotated[int, option("10", "With --encoder: add the mean over ten crops.", show_default=False)] = 0,
     proposals: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", help="With --encoder: add region proposals of head, edge-boxes, selective-search or fixed."
-        ),
+        option("NAME", "With --encoder: add region proposals of head, edge-boxes, selective-search or fixed."),
     ] = None,
-    top: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="With --proposals: maximum number per photo (default: 100)."),
-    ] = None,
+    top: Annotated[int | None, option("N", "With --proposals: maximum number per photo (default: 100).", min=1)] = None,
     images: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", parser=photo_path, help="Photo folder or s3:// address, if it has moved."),
+        Path | None, option("DIR", "Photo folder or s3:// address, if it has moved.", parser=photo_path)
     ] = None,
-    device: Annotated[
-        str | None, typer.Option(metavar="NAME", help="With --encoder: cpu, cuda, … (default: GPU if available).")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Output directory (default: DATA/features/NAME).")
-    ] = None,
+    device: Annotated[str | None, option("NAME", "With --encoder: cpu, cuda, … (default: GPU if available).")] = None,
+    out: Annotated[Path | None, option("DIR", "Output directory (default: DATA/features/NAME).")] = None,
     scheduler: Scheduler = None,
     json: Json = False,
 ) -> None:
@@ -215,10 +205,7 @@ def _print_report(path: Path, report: UpdateReport, about: dict[str, Any], json:
         return
     for file in report.damaged:
         note(f"damaged: {path / file}; its photos were computed again")
-    for error in report.skipped[:_SKIPPED_SHOWN]:
-        note(f"skipped: {error}")
-    if len(report.skipped) > _SKIPPED_SHOWN:
-        note(f"skipped: … and {len(report.skipped) - _SKIPPED_SHOWN:,} more (--json lists all)")
+    note_first("skipped", report.skipped)
     done = [f"{report.new:,} new", f"{report.kept:,} unchanged"]
     done += [f"{count:,} {word}" for word, count in (("changed", report.redone), ("dropped", report.dropped)) if count]
     done += [f"{len(report.skipped):,} skipped"] if report.skipped else []

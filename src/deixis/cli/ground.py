@@ -5,26 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from deixis.cli.output import Json, hint, note, print_json, working
+from deixis.cli.output import Json, argument, flag, hint, note, option, print_json, working
 from deixis.errors import DeixisError
 
 
 def ground(
-    photo: Annotated[Path, typer.Argument(metavar="PHOTO", help="Photo file.", show_default=False)],
-    sentence: Annotated[
-        str, typer.Argument(metavar="SENTENCE", help="English sentence in quotes.", show_default=False)
-    ],
+    photo: Annotated[Path, argument("PHOTO", "Photo file.")],
+    sentence: Annotated[str, argument("SENTENCE", "English sentence in quotes.")],
     picture: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw the boxes and phrases, and write the picture to FILE."),
+        Path | None, option("FILE", "Draw the boxes and phrases, and write the picture to FILE.")
     ] = None,
     nested: Annotated[
-        bool, typer.Option("--nested", help="Also find boxes for longer phrases, with the phrases inside them.")
+        bool, flag("--nested", "Also find boxes for longer phrases, with the phrases inside them.")
     ] = False,
     model: Annotated[
-        str, typer.Option(metavar="NAME|DIR", help="Grounding model: a name from deixis models, or a directory.")
+        str, option("NAME|DIR", "Grounding model: a name from deixis models, or a directory.")
     ] = "grounder",
     json: Json = False,
 ) -> None:

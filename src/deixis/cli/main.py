@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from io import TextIOWrapper
 from typing import Annotated, Any
@@ -13,9 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from deixis import __version__
-from deixis.cli.help import clarify_help
-from deixis.cli.output import note
-from deixis.cli.terminal_text import protect_terminals
+from deixis.cli.output import note, protect_terminals
 from deixis.errors import DeixisError, missing_package
 
 # Typer brings its own copy of click in some versions and uses the package in others; these are click's classes in both.
@@ -53,6 +51,9 @@ VERBS = {
 
 _MODULES = {verb: place for verbs in VERBS.values() for verb, place in verbs.items()}
 _HELP = ("-h", "--help")
+_TYPE = re.compile(r" <(?:list\[)?\w+\]?>$")
+_BETWEEN = re.compile(r"(\d+)<=x<=(\d+)")
+_AT_LEAST = re.compile(r"x>=(\d+)")
 _MINUS_WORD = re.compile(r'-(?:"|[^\W\d_]).')
 """A word that a query excludes, not an option of one letter or of two minus signs."""
 
@@ -102,8 +103,53 @@ def make_command(arguments: Sequence[str]) -> Any:
     command = typer.main.get_command(make_app(arguments))
     if not set(_HELP).isdisjoint(arguments):
         has_all = set(_MODULES) <= set(command.commands)  # type: ignore[attr-defined]
-        clarify_help(command, {heading: list(verbs) for heading, verbs in VERBS.items()} if has_all else None)
+        _clarify_help(command, {heading: list(verbs) for heading, verbs in VERBS.items()} if has_all else None)
     return command
+
+
+def _clarify_help(command: Any, sections: Mapping[str, Sequence[str]] | None = None) -> None:
+    """Change the help of a command of typer, and of the commands below it.
+
+    Lists of commands are not cut at the width of the terminal, arguments are listed without their types, and ranges of
+    numbers are written in words. The commands of a group are listed under `sections`, in their order.
+    """
+    for parameter in command.params:
+        parameter.get_help_record = _plain_record(parameter.get_help_record)
+    commands = getattr(command, "commands", None)
+    if commands is None:
+        return
+    for child in commands.values():
+        _clarify_help(child)
+
+    def format_commands(_: Any, formatter: Any) -> None:
+        for heading, names in (sections or {"Commands": list(commands)}).items():
+            rows = [(name, _summary(commands[name])) for name in names if not commands[name].hidden]
+            with formatter.section(heading):
+                formatter.write_dl(rows, col_spacing=_column(commands, rows))
+
+    command.format_commands = format_commands
+
+
+def _plain_record(get_help_record: Any) -> Any:
+    def record(context: Any) -> tuple[str, str] | None:
+        found = get_help_record(context)
+        if found is None:
+            return None
+        name, text = found
+        return _TYPE.sub("", name), _AT_LEAST.sub(r"at least \1", _BETWEEN.sub(r"\1 to \2", text))
+
+    return record
+
+
+def _summary(command: Any) -> str:
+    """Return the first paragraph of the help of a command."""
+    text = command.short_help or (command.help or "").partition("\n\n")[0]
+    return " ".join(text.split())
+
+
+def _column(commands: Mapping[str, Any], rows: Sequence[tuple[str, str]]) -> int:
+    """Return the space after the longest name, so that the columns of all sections are at the same place."""
+    return 2 + max(map(len, commands)) - max((len(name) for name, _ in rows), default=0)
 
 
 def _with_help(arguments: list[str]) -> list[str]:

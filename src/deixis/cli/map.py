@@ -5,27 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from deixis.cli.output import Json, plural, print_json, progress
+from deixis.cli.output import Data, Images, Json, Split, option, plural, print_result, progress
 from deixis.errors import DeixisError
 
 
 def map_(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Data set directory.", show_default=False)],
+    data: Data,
     out: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE", help="Output file: a picture (.png, .jpg, .webp) or a page (.html).", show_default=False
-        ),
+        Path, option("FILE", "Output file: a picture (.png, .jpg, .webp) or a page (.html).", show_default=False)
     ],
     model: Annotated[
-        str, typer.Option(metavar="NAME|DIR", help="Embedding model: a name from deixis models, or a directory.")
+        str, option("NAME|DIR", "Embedding model: a name from deixis models, or a directory.")
     ] = "two-branch",
-    photos: Annotated[int, typer.Option(metavar="N", min=4, help="Number of photos, sampled at random.")] = 60,
-    split: Annotated[str | None, typer.Option(metavar="NAME", help="Only photos of this split.")] = None,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed of the sample and the layout.")] = 0,
-    images: Annotated[Path | None, typer.Option(metavar="DIR", help="Photo folder, if it has moved.")] = None,
+    photos: Annotated[int, option("N", "Number of photos, sampled at random.", min=4)] = 60,
+    split: Split = None,
+    seed: Annotated[int, option("N", "Random seed of the sample and the layout.", min=0)] = 0,
+    images: Images = None,
     json: Json = False,
 ) -> None:
     """Draw a t-SNE map of photos and their sentences.
@@ -52,7 +47,6 @@ def map_(
                 partial.write_text(map_page(semantic_map, on_progress=on_progress), encoding="utf-8")
         else:
             save_picture(draw_map(semantic_map, on_progress=on_progress), out)
-    if json:
-        print_json({"file": str(out), "photos": len(semantic_map.files), "sentences": len(semantic_map.sentences)})
-        return
-    print(f"{out}: {plural(len(semantic_map.files), 'photo')} and {plural(len(semantic_map.sentences), 'sentence')}")
+    shown, sentences = len(semantic_map.files), len(semantic_map.sentences)
+    document = {"file": str(out), "photos": shown, "sentences": sentences}
+    print_result(json, document, f"{out}: {plural(shown, 'photo')} and {plural(sentences, 'sentence')}")

@@ -5,29 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from deixis.cli.output import Json, hint, print_json, working
+from deixis.cli.output import Json, argument, hint, option, print_json, working
 from deixis.errors import DeixisError
 
 
 def match(
-    photo: Annotated[Path, typer.Argument(metavar="PHOTO", help="Photo file.", show_default=False)],
+    photo: Annotated[Path, argument("PHOTO", "Photo file.")],
     sentences: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE|DATA",
-            help="Text file with a sentence per line, or a data set directory.",
-            show_default=False,
-        ),
+        Path, option("FILE|DATA", "Text file with a sentence per line, or a data set directory.", show_default=False)
     ],
-    split: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of a data set: only sentences of this split.")
-    ] = None,
-    top: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of sentences.")] = 10,
-    model: Annotated[
-        str, typer.Option(metavar="NAME|DIR", help="Model: a name from deixis models, or a directory.")
-    ] = "two-branch",
+    split: Annotated[str | None, option("NAME", "Of a data set: only sentences of this split.")] = None,
+    top: Annotated[int, option("N", "Maximum number of sentences.", min=1)] = 10,
+    model: Annotated[str, option("NAME|DIR", "Model: a name from deixis models, or a directory.")] = "two-branch",
     json: Json = False,
 ) -> None:
     """Find the sentences that fit a photo best, such as captions of other photos.

@@ -6,13 +6,13 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from deixis.cli.terminal_text import own_stream, protect_terminals, show_control
 from deixis.errors import hide_passwords
 from deixis.storage.progress import OnProgress, no_progress
 
@@ -22,30 +22,38 @@ if TYPE_CHECKING:
 
     from deixis.cluster import ClusterWorkers
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+
+def option(metavar: str, help: str, *names: str, **others: Any) -> Any:
+    """Return an option with a value, by default under the name of the parameter."""
+    return typer.Option(*names, metavar=metavar, help=help, **others)
+
+
+def flag(name: str, help: str) -> Any:
+    return typer.Option(name, help=help)
+
+
+def argument(metavar: str, help: str, **others: Any) -> Any:
+    return typer.Argument(metavar=metavar, help=help, show_default=False, **others)
+
+
+Json = Annotated[bool, flag("--json", "Print one JSON document and nothing else.")]
 To = Annotated[
-    str,
-    typer.Option(
-        "--to",
-        metavar="FORMAT",
-        help="entities, coco, karpathy, jsonl, odvg, label-studio or parquet.",
-        show_default=False,
-    ),
+    str, option("FORMAT", "entities, coco, karpathy, jsonl, odvg, label-studio or parquet.", "--to", show_default=False)
 ]
 Index = Annotated[
-    str | None,
-    typer.Option(
-        "--index", metavar="INDEX", help="Index: @NAME, a folder or a postgresql:// address (default: your index)."
-    ),
+    str | None, option("INDEX", "Index: @NAME, a folder or a postgresql:// address (default: your index).", "--index")
 ]
 Scheduler = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "ADDRESS",
+        "Distribute the work: tcp://HOST:PORT of a Dask scheduler, or local:N for N processes on this machine.",
         "--scheduler",
-        metavar="ADDRESS",
-        help="Distribute the work: tcp://HOST:PORT of a Dask scheduler, or local:N for N processes on this machine.",
     ),
 ]
+Data = Annotated[Path, argument("DATA", "Data set directory.")]
+Images = Annotated[Path | None, option("DIR", "Photo folder, if it has moved.", "--images")]
+Split = Annotated[str | None, option("NAME", "Only photos of this split.", "--split")]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -54,6 +62,14 @@ def print_json(document: Any) -> None:
     """Print one JSON document. Bytes of file names that are not UTF-8 are printed as escaped surrogates."""
     text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
     sys.stdout.write(_SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+
+
+def print_result(json: bool, document: Any, *lines: str) -> None:
+    """Print a result as a JSON document, or as lines of text."""
+    if json:
+        print_json(document)
+    else:
+        print(*lines, sep="\n")
 
 
 def print_table(table: Table) -> None:
@@ -76,6 +92,14 @@ def show_name(name: object) -> str:
 def note(text: str) -> None:
     """Print a line on standard error, without passwords."""
     sys.stderr.write(hide_passwords(text) + "\n")
+
+
+def note_first(what: str, lines: Sequence[object], most: int = 10) -> None:
+    """Print the first of some problems on standard error, and the number of the others."""
+    for line in lines[:most]:
+        note(f"{what}: {line}")
+    if len(lines) > most:
+        note(f"{what}: … and {len(lines) - most:,} more (--json lists all)")
 
 
 def hint(text: str) -> None:
@@ -155,3 +179,58 @@ def open_scheduler(address: str | None) -> Iterator[ClusterWorkers | None]:
 
     with open_workers(address, hint) as workers:
         yield workers
+
+
+# Control characters in file names and other data are shown on terminals, not obeyed.
+
+_ALLOWED = "\0\t\n"
+_MARKS = [0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)]
+_CONTROL = [*range(0x20), *range(0x7F, 0xA0), *_MARKS]
+"""The control characters of ASCII and Latin-1, line separators, and marks that change the direction of text."""
+
+_SHOWN = {code: f"\\x{code:02x}" if code < 0x20 else f"\\u{code:04x}" for code in _CONTROL if chr(code) not in _ALLOWED}
+
+
+def show_control(text: str) -> str:
+    r"""Replace control characters by their escapes; new lines and tabs stay.
+
+    Examples
+    --------
+    >>> print(show_control("dog\x1b]0;evil\x07.jpg"))
+    dog\x1b]0;evil\x07.jpg
+    """
+    return text.translate(_SHOWN)
+
+
+class TerminalText:
+    """A stream to a terminal that obeys no control characters of what is printed.
+
+    `own` is the stream itself, for sequences that deixis writes on purpose.
+    """
+
+    def __init__(self, own: TextIO) -> None:
+        self.own = own
+
+    def write(self, text: str) -> int:
+        self.own.write(show_control(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.own, name)
+
+
+def protect_terminals() -> None:
+    """Let everything that is printed to a terminal from now on pass through `TerminalText`."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is not None and stream.isatty() and not isinstance(stream, TerminalText):
+            setattr(sys, name, TerminalText(stream))
+
+
+def own_stream(stream: TextIO) -> TextIO:
+    """Return the stream for sequences of our own: colours, progress bars and pictures."""
+    return stream.own if isinstance(stream, TerminalText) else stream

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deixis.cli.output import Index, Json, hint, note, plural, print_json, show_name, working
-from deixis.cli.terminal_text import own_stream
+from deixis.cli.output import Index, Json, hint, note, own_stream, plural, print_json, show_name, working
 from deixis.errors import DeixisError
 from deixis.search.places import index_place, place_option
 

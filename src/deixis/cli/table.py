@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from deixis.cli.output import Json, hint, plural, print_json, print_table, progress
+from deixis.cli.output import Images, Json, argument, flag, hint, option, plural, print_json, print_table, progress
 from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
@@ -45,35 +45,21 @@ class Inputs(Enum):
 def table(
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="NAME",
-            help="entities-1 … 5, two-branch-1 … 5, two-branch-batches, m-rnn-1 … 9, hm-lstm-1 … 4, or a TOML file.",
-            show_default=False,
+        argument(
+            "NAME", "entities-1 … 5, two-branch-1 … 5, two-branch-batches, m-rnn-1 … 9, hm-lstm-1 … 4, or a TOML file."
         ),
     ],
     data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data", metavar="DATA", help="Data set directory. Without it, only published figures are printed."
-        ),
+        Path | None, option("DATA", "Data set directory. Without it, only published figures are printed.", "--data")
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Number of models per row, with different seeds.")] = 3,
+    seeds: Annotated[int, option("N", "Number of models per row, with different seeds.", min=1)] = 3,
     set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of all models that have it. Repeatable."),
+        list[str] | None, option("KEY=VALUE", "Change a setting of all models that have it. Repeatable.", "--set")
     ] = None,
-    rows: Annotated[
-        list[str] | None, typer.Option(metavar="KEY,…", help="Only these rows, by the keys in --json. Repeatable.")
-    ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Split to score on (default: the first of dev, val and test)."),
-    ] = None,
-    runs: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Directory of models and scores (default: DATA/experiments)."),
-    ] = None,
-    images: Annotated[Path | None, typer.Option(metavar="DIR", help="Photo folder, if it has moved.")] = None,
+    rows: Annotated[list[str] | None, option("KEY,…", "Only these rows, by the keys in --json. Repeatable.")] = None,
+    split: Annotated[str | None, option("NAME", "Split to score on (default: the first of dev, val and test).")] = None,
+    runs: Annotated[Path | None, option("DIR", "Directory of models and scores (default: DATA/experiments).")] = None,
+    images: Images = None,
     inputs: Annotated[
         Inputs,
         typer.Option(
@@ -81,9 +67,7 @@ def table(
             "-batches, entities-3, m-rnn-3 and hm-lstm-1; or both."
         ),
     ] = Inputs.OURS,
-    saved: Annotated[
-        bool, typer.Option("--saved", help="Print what was computed before, and compute nothing.")
-    ] = False,
+    saved: Annotated[bool, flag("--saved", "Print what was computed before, and compute nothing.")] = False,
     json: Json = False,
 ) -> None:
     """Compute a table of a paper.

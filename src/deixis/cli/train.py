@@ -3,47 +3,48 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from deixis.cli.output import Json, hint, note, plural, print_json, print_table, progress
+from deixis.cli.output import (
+    Images,
+    Json,
+    argument,
+    flag,
+    hint,
+    note_first,
+    option,
+    plural,
+    print_json,
+    print_table,
+    progress,
+)
 from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
     from deixis.models.training.runner import TrainResult
 
-_LEFT_OUT_SHOWN = 10
-
 
 def train(
     model: Annotated[
         str,
-        typer.Argument(
-            metavar="MODEL",
-            help="cca, two-branch, similarity, grounder, captioner, m-rnn, consensus, hm-lstm, or a model of another "
+        argument(
+            "MODEL",
+            "cca, two-branch, similarity, grounder, captioner, m-rnn, consensus, hm-lstm, or a model of another "
             "package.",
         ),
     ],
     data: Annotated[
         Path | None,
-        typer.Option(
-            "--data", metavar="DATA", help="Data set directory; required unless --list-settings.", show_default=False
-        ),
+        option("DATA", "Data set directory; required unless --list-settings.", "--data", show_default=False),
     ] = None,
-    settings: Annotated[
-        str | None, typer.Option(metavar="FILE|NAME", help="JSON file of settings, or name of a preset.")
-    ] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting. Repeatable.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Output directory (default: MODEL.model).")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
-    images: Annotated[Path | None, typer.Option(metavar="DIR", help="Photo folder, if it has moved.")] = None,
+    settings: Annotated[str | None, option("FILE|NAME", "JSON file of settings, or name of a preset.")] = None,
+    set_: Annotated[list[str] | None, option("KEY=VALUE", "Change a setting. Repeatable.", "--set")] = None,
+    out: Annotated[Path | None, option("DIR", "Output directory (default: MODEL.model).")] = None,
+    resume: Annotated[bool, flag("--resume", "Continue an interrupted run.")] = False,
+    images: Images = None,
     list_settings: Annotated[
-        bool, typer.Option("--list-settings", help="Print all settings and presets of MODEL and exit.")
+        bool, flag("--list-settings", "Print all settings and presets of MODEL and exit.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -118,7 +119,7 @@ def _document(result: TrainResult) -> dict[str, Any]:
 
 def _print_result(result: TrainResult) -> None:
     dev = result.dev
-    _print_left_out([*result.left_out, *(dev.left_out if dev else ())])
+    note_first("left out", [*result.left_out, *(dev.left_out if dev else ())])
     counts = [(result.photos, "photo"), (result.sentences, "sentence"), (result.phrases, "phrase")]
     *first, last = [plural(count, noun) for count, noun in counts if count]
     trained_on = f"{', '.join(first)} and {last}" if first else last
@@ -127,10 +128,3 @@ def _print_result(result: TrainResult) -> None:
         shares = (f"{name} {value:.1f}" for name, value in dev.scores.items() if not name.endswith(("medr", "meanr")))
         print(f"{dev.split} ({plural(dev.photos, 'photo')}): {', '.join(shares)}")
     hint(f"next: {result.next_command}")
-
-
-def _print_left_out(lines: Sequence[str]) -> None:
-    for line in lines[:_LEFT_OUT_SHOWN]:
-        note(f"left out: {line}")
-    if len(lines) > _LEFT_OUT_SHOWN:
-        note(f"left out: … and {len(lines) - _LEFT_OUT_SHOWN:,} more (--json lists all)")

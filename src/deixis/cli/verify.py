@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from deixis.cli.output import Json, plural, print_json, progress
+from deixis.cli.output import Json, argument, plural, print_json, progress
 from deixis.errors import DeixisError
 from deixis.storage.progress import OnProgress
 
@@ -24,10 +22,7 @@ _FIXES = {
 
 
 def verify(
-    things: Annotated[
-        list[str],
-        typer.Argument(metavar="INDEX|DATA|MODEL|PROJECT…", help="What to check, by path or name of a model."),
-    ],
+    things: Annotated[list[str], argument("INDEX|DATA|MODEL|PROJECT…", "What to check, by path or name of a model.")],
     json: Json = False,
 ) -> None:
     """Check all files of an index, data set, model or project.
