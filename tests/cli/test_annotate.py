@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from deixis.annotate.people import InvitationError, find_invitation, find_session
 from deixis.annotate.progress import count_qualifying_questions
-from deixis.annotate.project import open_for_work, open_project, read_secret
+from deixis.annotate.project import open_for_work, open_project, read_secret, write_link
 from deixis.annotate.state import Reason
 from deixis.annotate.store import photos
 from deixis.annotate.web.photos import PhotoLibrary
@@ -116,11 +116,15 @@ def test_a_person_gets_a_new_link(project: Path, capsys: pytest.CaptureFixture[s
     assert "--renew" in capsys.readouterr().err
     again = run_json(capsys, "annotate", "invite", "p", "Cleo", "--vouch", "--renew")
     assert again["worker"] == first["worker"]
+    assert again["link"] is None  # no server has run yet
     opened = open_project(Path("p"))
+    write_link(opened, "http://127.0.0.1:7861/")
     with pytest.raises(InvitationError):
         find_invitation(opened, first["token"])
     assert find_invitation(opened, again["token"]).vouched
     opened.close()
+    served = run_json(capsys, "annotate", "invite", "p", "Cleo", "--renew")
+    assert served["link"] == f"http://127.0.0.1:7861/#/join/{served['token']}"
 
 
 def test_photos_are_added_later(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -204,6 +204,7 @@ class ReviewCase:
     decisions: tuple[str, ...] = ("keep", "drop")
     mentions: tuple[str, ...] = ()  # all that an open question is about
     region: XYXY | None = None  # of a phrase–region pair
+    can_split: bool = False  # phrases of the chain may mean different things
 
 
 _CHAIN_DECISIONS = tuple(answer.value for answer in allowed_answers(Status.REVIEW))
@@ -240,6 +241,7 @@ def review_queue(project: Project) -> list[ReviewCase]:
                     continue
                 phrase = snapshot.material.mention_at(item.mention).text
                 case = ReviewCase(photo, item.mention, phrase, item.reason.value, item.event, item.holds_up)
+                case = replace(case, can_split=item.reason is Reason.SAME_HEADS)
                 found.append(replace(case, decisions=_CHAIN_DECISIONS) if item.reason is Reason.UNDECIDED else case)
         rows = connection.execute(
             select(events.c.photo, events.c.body, events.c.number, remarks.c.text)

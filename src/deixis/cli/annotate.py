@@ -245,10 +245,12 @@ def invite(
             except NameTakenError as error:
                 raise NameTakenError(f"{error}, or use --renew for a new link of the same person") from None
         settings, link = opened.settings, read_link(opened)
+    invitation = f"#/join/{token}"
     if json:
-        print_json({"worker": worker, "name": name.strip(), "role": role, "token": token})
+        about = {"worker": worker, "name": name.strip(), "role": role, "token": token}
+        print_json(about | {"link": link and link + invitation})
         return
-    print(f"{name.strip()} ({worker}): {link or '…/'}#/join/{token}")
+    print(f"{name.strip()} ({worker}): {link or '…/'}{invitation}")
     if link is None:
         note(f"… is the address of the server; start it with: deixis annotate serve {project}")
     elif _is_local(link):

@@ -42,7 +42,7 @@ class RateLimiter:
         """Take one request, or refuse it with status 429."""
         wait_s = self.take(key)
         if wait_s:
-            raise HTTPException(429, "too many requests; wait a moment", {"retry-after": str(int(wait_s) + 1)})
+            raise _too_many("requests", wait_s)
 
     def reset(self, key: str) -> None:
         self._buckets.pop(key, None)
@@ -75,7 +75,7 @@ class LoginDelays:
     def check(self, address: str, name: str) -> None:
         """Refuse an attempt that comes too early with status 429."""
         if wait_s := self.wait_s(address, name):
-            raise HTTPException(429, "too many attempts; wait a moment", {"retry-after": str(int(wait_s) + 1)})
+            raise _too_many("wrong passwords", wait_s)
 
     def failed(self, address: str, name: str) -> None:
         """Record a wrong password."""
@@ -98,6 +98,11 @@ class LoginDelays:
         """Return both keys, with the number of failures that cause no delay."""
         network = network_of(address)
         return (network, _FREE_BY_ADDRESS), (f"{network} {name.strip().casefold()}", _FREE_BY_NAME)
+
+
+def _too_many(what: str, wait_s: float) -> HTTPException:
+    seconds = int(wait_s) + 1
+    return HTTPException(429, f"too many {what}; try again in {seconds} s", {"retry-after": str(seconds)})
 
 
 def network_of(address: str) -> str:

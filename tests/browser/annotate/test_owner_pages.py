@@ -145,6 +145,18 @@ def test_an_owner_corrects_phrases_before_work_begins(laptop: Page, bench: MakeB
     )
 
 
+def test_a_phrase_that_would_overlap_is_refused_with_the_reason(laptop: Page, bench: MakeBench) -> None:
+    site = bench([captioned("🐕 A man watches a dog and a cat.")])
+    join(laptop, site.invite("Olga", Role.OWNER))
+    laptop.goto(f"{site.address}#/phrases")
+    laptop.get_by_role("link", name="cat").click()
+    laptop.get_by_role("button", name="and", exact=True).click()
+    laptop.get_by_role("button", name="watches").click()
+    expect(laptop.get_by_text("This would overlap with “a dog”.")).to_be_visible()
+    laptop.get_by_role("button", name="watches").click()
+    expect(laptop.get_by_text("This would overlap")).to_have_count(0)
+
+
 def test_the_next_photo_saves_the_phrases(laptop: Page, bench: MakeBench) -> None:
     site = bench([captioned("A dog watches a tall man."), captioned("A dog.", name="second")])
     join(laptop, site.invite("Olga", Role.OWNER))
@@ -206,6 +218,24 @@ def test_a_reviewer_draws_the_box_that_a_question_waits_for(laptop: Page, bench:
     laptop.get_by_role("link", name="← Review").click()  # the box is not saved
     laptop.get_by_role("button", name="Save the box").click()
     expect(laptop.locator(".story li")).to_have_text(re.compile("Olga drew a box: “A man”"))
+    laptop.get_by_role("link", name="← Review").click()
+    expect(laptop.get_by_role("heading", name="Nothing waits for you.")).to_be_visible()
+
+
+def test_a_chain_that_may_name_several_things_can_be_split(laptop: Page, bench: MakeBench) -> None:
+    site = bench([captioned("A dog runs.", "A dog jumps.")])
+    for name, said in (("Ann", "yes"), ("Bob", "no")):  # the link, then the verification
+        member = site.member(name)
+        question = member.next()
+        assert question is not None
+        member.send(question, said)
+    join(laptop, site.invite("Olga", Role.REVIEWER))
+    laptop.get_by_role("link", name="Review").click()
+    expect(laptop.get_by_role("link", name="Split")).to_be_visible()
+    laptop.keyboard.press("s")
+    laptop.locator(".chain-phrases").get_by_label("A dog").first.check()
+    laptop.get_by_role("button", name="Split off").click()
+    expect(laptop.locator(".story li").first).to_contain_text("Olga split phrases off")
     laptop.get_by_role("link", name="← Review").click()
     expect(laptop.get_by_role("heading", name="Nothing waits for you.")).to_be_visible()
 

@@ -141,6 +141,47 @@ def test_pressing_a_key_twice_answers_once(laptop: Page, bench: MakeBench) -> No
     assert len(judged(site)) == 1
 
 
+def test_an_answer_before_the_photo_is_there_is_dropped_and_said(laptop: Page, bench: MakeBench) -> None:
+    site = bench([two_people_with_a_dog()])
+    held: list[Route] = []
+    laptop.route("**/api/photos/**", lambda route: held.append(route), times=1)
+    join(laptop, site.invite("Ann"))
+    expect(task_shown(laptop)).to_be_visible()
+    laptop.keyboard.press("y")
+    expect(laptop.get_by_text("The photo is not here yet.")).to_be_visible()
+    held[0].continue_()
+    ready(laptop)
+    assert judged(site) == []
+
+
+def test_an_answer_that_does_not_count_is_said(laptop: Page, bench: MakeBench) -> None:
+    site = bench([two_people_with_a_dog()])
+    join(laptop, site.invite("Ann"))
+    ready(laptop)
+    other = laptop.context.new_page()  # shows the same question
+    other.goto(site.address)
+    ready(other)
+    laptop.keyboard.press("y")
+    all_sent(laptop)
+    other.keyboard.press("n")
+    expect(other.locator(".status-line.is-trouble")).to_contain_text("answered that question in another window")
+    assert [each["answer"] for each in judged(site)] == ["yes"]
+
+
+def test_a_suspension_is_no_good_news(laptop: Page, bench: MakeBench) -> None:
+    site = bench([two_people_with_a_dog()])
+
+    def suspend(route: Route) -> None:
+        content = route.fetch().json()
+        route.fulfill(json={**content, "standing": {"task": "link", "level": "suspended", "test": None}})
+
+    laptop.route("**/api/answer", suspend)
+    join(laptop, site.invite("Ann"))
+    ready(laptop)
+    laptop.keyboard.press("y")
+    expect(laptop.locator(".status-line.is-trouble")).to_contain_text("You get no more questions of “Same or not”")
+
+
 def test_a_comment_is_sent_with_an_answer_and_reporting_a_phrase_skips_the_question(
     laptop: Page, bench: MakeBench
 ) -> None:

@@ -5,6 +5,7 @@ import type { QuestionInfo } from "./schema";
 export interface PendingRequest {
   said: ({ kind: "answer" } & Answer) | ({ kind: "skip" } & Skip);
   question: QuestionInfo; // to be shown again where the answer cannot be
+  isTried?: boolean; // the server may have it already
 }
 
 export class Outbox {
@@ -37,7 +38,7 @@ export class Outbox {
   #read(): PendingRequest[] {
     try {
       const found: unknown = JSON.parse(localStorage.getItem(this.#key) ?? "[]");
-      return Array.isArray(found) ? found.filter(isSent) : [];
+      return Array.isArray(found) ? found.filter(isSent).map((each) => ({ ...each, isTried: true })) : [];
     } catch {
       return [];
     }

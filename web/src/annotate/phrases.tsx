@@ -65,6 +65,7 @@ function OnePhoto({ id, session, next, onOpen }: OneProps) {
   const [chosen, setChosen] = useState("");
   const [begun, setBegun] = useState<{ caption: number; word: Word } | null>(null);
   const [isSaved, setSaved] = useState(false);
+  const [refused, setRefused] = useState("");
   const { failure, isBusy, run } = useSubmit();
 
   const take = (found: PhrasesResponse) => {
@@ -81,10 +82,16 @@ function OnePhoto({ id, session, next, onOpen }: OneProps) {
     setSaved(false);
   };
   const press = (caption: number, word: Word) => {
+    setRefused("");
     if (begun?.caption !== caption) return setBegun({ caption, word });
     const made = `${caption}:${Math.min(begun.word.start, word.start)}-${Math.max(begun.word.end, word.end)}`;
     setBegun(null);
-    if (phrases.some((phrase) => overlaps(phrase.id, made))) return;
+    const other = phrases.find((phrase) => overlaps(phrase.id, made));
+    if (other) {
+      const { start, end } = parseMentionId(other.id);
+      const text = shown.captions.find(({ number }) => number === caption)!.text;
+      return setRefused(`This would overlap with “${[...text].slice(start, end).join("")}”. Remove that phrase first.`);
+    }
     change([...phrases, { id: made, types: [] }]);
     setChosen(made);
   };
@@ -163,7 +170,7 @@ function OnePhoto({ id, session, next, onOpen }: OneProps) {
             </button>
           </fieldset>
         )}
-        <Failure line={failure} />
+        <Failure line={failure || refused} />
         <p class="row">
           <button class="main" disabled={isBusy} onClick={() => void run(save)}>
             Save

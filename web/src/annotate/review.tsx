@@ -84,6 +84,7 @@ export function ReviewPage({ session }: { session: SessionResponse }) {
       ArrowUp: () => go(-1),
       ...(decided && { u: () => undo(decided.event) }),
       ...(item && canDraw(item) && { d: () => location.assign(galleryOf(item, "/draw")) }),
+      ...(item?.can_split && { s: () => location.assign(galleryOf(item)) }),
     };
     const act = decision ? () => decide(decision) : keys[key];
     act?.();
@@ -201,6 +202,13 @@ function Item({ item, session, onDecide, onUndo }: ItemProps) {
           <p class="row">
             <a class="button" href={galleryOf(item, "/draw")}>
               Draw the box yourself <kbd>D</kbd>
+            </a>
+          </p>
+        )}
+        {item.can_split && (
+          <p class="row">
+            <a class="button" href={galleryOf(item)}>
+              Split: choose the phrases that belong apart <kbd>S</kbd>
             </a>
           </p>
         )}

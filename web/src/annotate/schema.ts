@@ -477,6 +477,7 @@ export interface ReviewInfo {
   decisions: string[];
   mentions: string[]; // All that an open question is about; empty for other cases.
   region: [number, number, number, number] | null; // Of a phrase–region pair.
+  can_split: boolean; // The phrases of the chain may mean different things.
 }
 
 export interface ReviewResponse {

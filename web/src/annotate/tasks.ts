@@ -1,5 +1,6 @@
 // Texts of the tasks: question, answers and their keys.
 import type { Box } from "../api";
+import type { Notice } from "./work_queue";
 import type { HistoryEntry, QualificationInfo, QualificationTest, QuestionInfo, Task } from "./schema";
 
 export interface Choice {
@@ -183,8 +184,23 @@ export function describeTest({ done, of, wrong, allowed, attempt, attempts }: Qu
   return `${place} · ${wrong} wrong, ${allowed} allowed · attempt ${attempt} of ${attempts}`;
 }
 
-/** Where a level is told to the one who has it. */
-export function describeLevelChange(task: Task, was: QualificationInfo | undefined, is: QualificationInfo): string {
+/** What a change of levels says to the one who has them; bad news is neither green nor after good news. */
+export function describeLevelChanges(changes: readonly LevelChange[]): Notice | null {
+  const lines = changes.map(describeLevelChange).filter(Boolean);
+  const isBad = ({ is }: LevelChange) => ["failed the test", "suspended"].includes(is.level);
+  const bad = changes.filter(isBad).map(describeLevelChange).filter(Boolean);
+  if (!lines.length) return null;
+  const kind = bad.length ? "trouble" : lines.every((line) => line.includes("Thank you")) ? "good" : "plain";
+  return { line: [...bad, ...lines.filter((line) => !bad.includes(line))].join(" "), kind };
+}
+
+interface LevelChange {
+  was: QualificationInfo | undefined;
+  is: QualificationInfo;
+}
+
+function describeLevelChange({ was, is }: LevelChange): string {
+  const { task } = is;
   const name = `“${TASK_TEXTS[task].name}”`;
   const [before, now] = [was?.level, is.level];
   if (was?.test && is.test && is.test.attempt > was.test.attempt)

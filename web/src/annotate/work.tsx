@@ -114,9 +114,11 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
       requestAnimationFrame(() => requestAnimationFrame(showMore)); // the notice takes room
       return;
     }
-    if (said === "grouped") return canAnswer ? send(said, null) : undefined;
+    if (!canAnswer)
+      return queue.tell({ line: isReady ? "That was too soon for this question. Press it again." : "The photo is not here yet.", kind: "plain" });
+    if (said === "grouped") return send(said, null);
     const drawn = key === "Enter" ? boxNow() : (wrong ?? null);
-    if (!canAnswer || (key === "Enter" && !drawn)) return;
+    if (key === "Enter" && !drawn) return;
     if (said === "adjusted" && !drawn) return setStep(said);
     if (said === "wrong box" && !drawn) {
       if (question.boxes.length > 1) return setStep(said);
@@ -178,7 +180,10 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
   });
 
   return (
-    <main class={`work${isGuideOpen && guideline ? " has-guide" : ""}`}>
+    <main
+      class={`work${isGuideOpen && guideline ? " has-guide" : ""}`}
+      style={{ "--photo-ratio": question.photo.height / question.photo.width }}
+    >
       <Frame
         photo={question.photo}
         hasPicture={hasPicture}

@@ -6,7 +6,7 @@ import { WorkQueue } from "./work_queue";
 import { LessonView } from "./lesson";
 import { Levels } from "./own_work";
 import { StayChoice } from "./stay";
-import { TASK_TEXTS, describeLevelChange } from "./tasks";
+import { TASK_TEXTS, describeLevelChanges } from "./tasks";
 import { Work } from "./work";
 
 const GUIDE_KEY = "deixis-guide";
@@ -30,13 +30,11 @@ export function WorkPage({ session, worker, guidelines, onSignedOut, onGuideline
   const standings = useRef<readonly QualificationInfo[]>([]);
 
   const stand = (found: readonly QualificationInfo[]) => {
-    const told = found
-      .map((now) => describeLevelChange(now.task, standings.current.find(({ task }) => task === now.task), now))
-      .filter(Boolean);
+    const before = standings.current;
+    const told = describeLevelChanges(found.map((is) => ({ was: before.find(({ task }) => task === is.task), is })));
     const others = standings.current.filter(({ task }) => !found.some((each) => each.task === task));
     standings.current = [...others, ...found];
-    if (told.length)
-      queue.current?.tell({ line: told.join(" "), kind: told[0]!.includes("Thank you") ? "good" : "plain" });
+    if (told) queue.current?.tell(told);
   };
   const lookAtMe = async () => {
     const found = await api.me().catch(() => null);

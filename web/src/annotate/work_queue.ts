@@ -213,6 +213,8 @@ export class WorkQueue {
   async #deliver(sent: PendingRequest) {
     const { kind, ...said } = sent.said;
     const besides = this.#wants ? [...this.#held, ...this.#outbox.tokens.slice(1)] : null;
+    const isFirstTry = !sent.isTried;
+    sent.isTried = true;
     try {
       const kept =
         kind === "answer"
@@ -221,6 +223,8 @@ export class WorkQueue {
       this.#outbox.remove(said.token);
       if (kept.lesson) this.#teach({ question: sent.question, said: sent.said, lesson: kept.lesson, standing: kept.standing });
       else this.#done.push({ event: kept.event, isAnswer: kind === "answer" });
+      if (kept.again && isFirstTry)
+        this.#say("You had answered that question in another window. The first answer counts; undo takes it back.", "trouble");
       if (kept.external) this.external = kept.external;
       if (besides) this.#receive(kept.next, kept.why);
       if (kept.standing) this.#standing(kept.standing);

@@ -342,6 +342,7 @@ class ReviewInfo(BaseModel):
     decisions: list[str]
     mentions: list[str] = Field(description="All that an open question is about; empty for other cases.")
     region: XYXY | None = Field(description="Of a phrase–region pair.")
+    can_split: bool = Field(description="The phrases of the chain may mean different things.")
 
 
 class ReviewResponse(BaseModel):
