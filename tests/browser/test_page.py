@@ -119,6 +119,14 @@ def test_unknown_words_are_reported(page: Page, site: Site) -> None:
     expect(page.get_by_text("Unknown words: “xyzzy”.")).to_be_visible()
 
 
+def test_a_date_in_words_is_said_to_be_a_filter_and_undone_by_a_click(page: Page, site: Site) -> None:
+    page.goto(site() + "?q=dog+in+June+2021")
+    expect(page.get_by_text("only after:2021-06 before:2021-07")).to_be_visible()
+    page.get_by_role("button", name="search for “in June 2021” instead").click()
+    expect(page.get_by_label(SEARCH)).to_have_value('dog "in June 2021"')
+    expect(page.get_by_text("only after:")).to_have_count(0)
+
+
 def test_a_query_that_cannot_be_searched_for_is_not_a_fault_of_the_server(page: Page, site: Site) -> None:
     page.route("**/api/search*", lambda route: route.fulfill(status=400, json={"error": "date: is not a filter"}))
     page.goto(site() + "?q=date:2024")

@@ -123,13 +123,36 @@ def test_photos_of_a_folder_are_listed_with_their_dates(sample_index: Path, comm
     ]
 
 
-def test_a_date_in_words_is_answered_with_its_filters(sample_index: Path, command: Command) -> None:
-    _, err = command("search", "a cat in June 2021", "--index", sample_index)
-    assert "after:2021-06 before:2021-07" in err
-    assert "try" not in err  # neither other months nor other years
-    found = command.json("search", "a cat 2021", "--index", sample_index)
-    assert (found["date_filters"], found["suggestions"]) == ("after:2021 before:2022", {})
-    assert command.json("search", "a cat 2021 after:2020", "--index", sample_index)["date_filters"] is None
+def test_a_date_in_words_is_a_filter_that_can_be_undone(sample_index: Path, command: Command) -> None:
+    found = command.json("search", "a cat in 2021", "--index", sample_index)
+    filtered = command.json("search", "a cat after:2021 before:2022", "--index", sample_index)
+    reading = {"kind": "date", "text": "in 2021", "read_as": "after:2021 before:2022"}
+    assert (found["readings"], found["searched"], found["hits"]) == ([reading], filtered["searched"], filtered["hits"])
+    assert found["searched"] < found["photos"]
+    assert "after:2021 before:2022" in command("search", "a cat in 2021", "--index", sample_index)[1]
+    for undone in (("a cat in 2021", "--exact"), ('a cat "in 2021"',), ("a cat in 2021 after:0001",)):
+        assert command.json("search", *undone, "--index", sample_index)["readings"] == []
+
+
+def test_misspelled_words_are_corrected_and_named(sample_index: Path, command: Command) -> None:
+    found = command.json("search", "a brwn cat and a catt", "--index", sample_index)
+    assert found["hits"] == command.json("search", "a brown cat and a cat", "--index", sample_index)["hits"]
+    assert [(each["text"], each["read_as"]) for each in found["readings"]] == [("brwn", "brown"), ("catt", "cat")]
+    assert "showing cat" in command("search", "a catt", "--index", sample_index)[1]
+    assert command.json("search", "a catt", "--exact", "--index", sample_index)["readings"] == []
+
+
+def test_names_are_said_to_be_unknown(sample_index: Path, command: Command) -> None:
+    (reading,) = command.json("search", "tahoe", "--index", sample_index)["readings"]
+    assert (reading["kind"], reading["text"]) == ("name", "tahoe")
+    assert "name of a person" in command("search", "Tahoe", "--index", sample_index)[1]
+
+
+def test_a_part_stands_for_a_sentence_of_which_nothing_is_found(sample_index: Path, command: Command) -> None:
+    sentence = "a cat repairing a submarine under the volcano"
+    (reading,) = command.json("search", sentence, "--index", sample_index)["readings"]
+    assert (reading["kind"], reading["text"]) == ("part", sentence)
+    assert command.json("search", sentence, "--exact", "--index", sample_index)["hits"] == []
 
 
 @pytest.mark.parametrize(
@@ -184,10 +207,10 @@ def test_a_name_stays_on_one_line_of_a_terminal(capsys: pytest.CaptureFixture[st
         assert show_name(Path("two\nlines\tmore.jpg")) == "two\\nlines\\tmore.jpg"
 
 
-def test_quotes_may_be_forgotten_and_swapped_letters_are_corrected(sample_index: Path, command: Command) -> None:
+def test_quotes_may_be_forgotten_and_swapped_letters_have_suggestions(sample_index: Path, command: Command) -> None:
     search = ("search", "--index", sample_index, "--all", "--paths")
     assert command(*search, "a", "bee", "on", "a", "flower") == command(*search, "a bee on a flower")
-    assert command.json("search", "dgo", "--index", sample_index)["suggestions"] == {"dgo": ["dog"]}
+    assert command.json("search", "dgo", "--exact", "--index", sample_index)["suggestions"] == {"dgo": ["dog"]}
 
 
 def test_similar_photos_are_found_without_the_photo_itself(

@@ -316,7 +316,7 @@ def test_suggestions_for_a_word_are_looked_up_once(sample_index: Path, monkeypat
     suggest = encoder.suggest
     monkeypatch.setattr(encoder, "suggest", lambda word: looked_up.append(word) or suggest(word))
     with PhotoCollection(sample_index, encoder) as photos:
-        found = [photos.search(f"a {word} dgo").suggestions for word in ("black", "brown")]
+        found = [photos.search(f"a {word} dgo", exact=True).suggestions for word in ("black", "brown")]
     assert found == [{"dgo": ("dog",)}] * 2
     assert looked_up == ["dgo"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from deixis.errors import DeixisError
 from deixis.language.sentence import Sentence
 from deixis.search.index.records import PhotoFilter
-from deixis.search.query import MAX_LENGTH, check_contradiction, parse_query
+from deixis.search.query import MAX_LENGTH, check_contradiction, correct_words, find_date, parse_query
 
 
 def test_parts_keep_their_offsets_in_the_query() -> None:
@@ -52,19 +53,56 @@ def test_a_quotation_mark_in_a_quoted_name_is_doubled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "filters"),
+    ("typed", "rest", "filters"),
     [
-        ("dog 2021", "after:2021 before:2022"),
-        ("a dog in December 1999", "after:1999-12 before:2000-01"),
-        ("dog 2021 before:2023", None),
-        ("room 20210", None),
-        ("a bus 2021-06", None),
-        ("dog may", None),
+        ("dog 2021", "dog", "after:2021 before:2022"),
+        ("a dog in December 1999", "a dog", "after:1999-12 before:2000-01"),
+        ("a dog in Jan 2020 on a beach", "a dog             on a beach", "after:2020-01 before:2020-02"),
+        ("dogs, 5 July 2020", "dogs,", "after:2020-07-05 before:2020-07-06"),
+        ("snow on December 31st, 2019", "snow", "after:2019-12-31 before:2020-01-01"),
+        ("a bus 2021-06", "a bus", "after:2021-06 before:2021-07"),
+        ("beach since 2019", "beach", "after:2019"),
+        ("beach before may 2019", "beach", "before:2019-05"),
+        ('dog "in 2021"', "dog  in 2021", None),
+        ("dog 2021 before:2023", "dog 2021", None),
+        ("a 1957 car", "a 1957 car", None),
+        ("a dog on 31 June 2021", "a dog on 31", "after:2021-06 before:2021-07"),
+        ("room 20210", "room 20210", None),
+        ("dog may", "dog may", None),
     ],
 )
-def test_dates_in_words_are_found(typed: str, filters: str | None) -> None:
-    date_words = parse_query(typed).date_words
-    assert (date_words.filters if date_words else None) == filters
+def test_dates_in_words_are_filters(typed: str, rest: str, filters: str | None) -> None:
+    query = parse_query(typed)
+    assert query.required[0].text == rest
+    assert [reading.read_as for reading in query.readings] == ([filters] if filters else [])
+    if filters:
+        assert query.photo_filter == parse_query(f"dog {filters}").photo_filter
+    assert parse_query(typed, exact=True).readings == ()
+
+
+def test_dates_may_be_relative_to_today() -> None:
+    def read_as(typed: str) -> str:
+        found = find_date(typed, today=date(2024, 3, 1))
+        assert found is not None
+        return found[1].read_as
+
+    assert read_as("dogs last month") == "after:2024-02 before:2024-03"
+    assert read_as("dogs from last year") == "after:2023 before:2024"
+    assert read_as("yesterday") == "after:2024-02-29 before:2024-03-01"
+
+
+def test_words_are_corrected_and_keep_their_offsets_in_the_query() -> None:
+    typed = 'in:x a catt and a dgo in Dgoville near "dgo" -catt'
+    query = correct_words(parse_query(typed), {"catt": "cat", "dgo": "dog", "dgoville": "dog"}.get)
+    (part,), (excluded,) = query.required, query.excluded
+    assert (part.text, excluded.text) == ("a cat and a dog in Dgoville near  dgo", "cat")
+    for corrected, word in (("cat", "catt"), ("dog", "dgo"), ("Dgoville", "Dgoville")):
+        start = part.text.index(corrected)
+        begin, end = part.typed_span((start, start + len(corrected)))
+        assert typed[begin:end] == word
+    assert [(reading.text, reading.read_as) for reading in query.readings] == [
+        ("catt", "cat"), ("dgo", "dog"), ("catt", "cat"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("typed", ["a man in: the sea", "a - b", "1 + 2", "rock'n'roll", "3-4 dogs", "x+y"])

@@ -16,7 +16,7 @@ from deixis.models.grounding import ABSENT, PhotoProposals
 from deixis.search.collection import PhotoCollection
 from deixis.search.index.photo_files import make_thumbnail
 from deixis.search.index.snapshot import Box
-from deixis.search.query import find_date_words
+from deixis.search.query import parse_query
 from deixis.search.results import Hit, HitPhrase, PhotoRecord, SearchResults
 from deixis.web.inference import InferenceService, PhotoInput
 from deixis.web.responses import Captions, Description, Grounding
@@ -79,7 +79,7 @@ class FakeCollection(PhotoCollection):
             searched=len(self),
             unknown_words=unknown,
             suggestions=dict.fromkeys(unknown, ("dog",)),
-            date_words=find_date_words(sentence),
+            readings=parse_query(sentence).readings if sentence else (),
         )
 
     def like(

@@ -112,8 +112,8 @@ def test_unknown_words_and_the_number_of_searched_photos_are_reported(
 
 def test_a_date_in_words_comes_with_its_filters(client: TestClient) -> None:
     found = client.get("/api/search", params={"q": "dog in 2021"}).json()
-    assert (found["date_words"], found["date_filters"]) == ("in 2021", "after:2021 before:2022")
-    assert client.get("/api/search", params={"q": "dog"}).json()["date_filters"] is None
+    assert found["readings"] == [{"kind": "date", "text": "in 2021", "read_as": "after:2021 before:2022"}]
+    assert client.get("/api/search", params={"q": "dog"}).json()["readings"] == []
 
 
 def test_search_by_a_photo_of_the_index_or_an_uploaded_one(client: TestClient) -> None:

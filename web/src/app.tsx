@@ -271,6 +271,7 @@ function ResultSummary(
         </button>
       )}
       {!hasProbabilities && " · ranked without percentages: this index has no calibration"}
+      <Readings answer={answer} q={props.q} onQuery={props.onQuery} before=" · " />
       {answer.unknown_words.length > 0 && ` · not understood: ${quoted(answer.unknown_words)}`}
       <OtherQueries answer={answer} q={props.q} onQuery={props.onQuery} before=" · " />
     </>
@@ -284,15 +285,47 @@ interface QueryProps {
 
 const MOST_SUGGESTIONS = 3;
 
-/** The query with a filter in place of a date in words, or with known words in place of unknown ones. */
+/** What was read differently than typed, with a link to the same query with these words quoted. */
+function Readings({ answer, q, onQuery, before = "" }: QueryProps & { answer: SearchResponse; before?: string }) {
+  return (
+    <>
+      {answer.readings.map(({ kind, text, read_as: readAs }, place) => (
+        <span key={text}>
+          {place ? " · " : before}
+          {kind === "date" && `only ${readAs}`}
+          {kind === "spelling" && (
+            <>
+              showing <em>{readAs}</em>
+            </>
+          )}
+          {kind === "part" && `nothing for the whole sentence; photos with “${readAs}”`}
+          {kind === "name" && `“${text}” may be a name of a person or a place, and the models know none`}
+          {(kind === "date" || kind === "spelling") && (
+            <>
+              ;{" "}
+              <button class="link" onClick={() => onQuery(replaceWord(q, text, `"${text}"`))}>
+                search for “{text}” instead
+              </button>
+            </>
+          )}
+          {kind === "name" && readAs && (
+            <>
+              ;{" "}
+              <button class="link" onClick={() => onQuery(readAs)}>
+                photos in folders of that name
+              </button>
+            </>
+          )}
+        </span>
+      ))}
+    </>
+  );
+}
+
+/** The query with known words in place of unknown ones. */
 function OtherQueries({ answer, q, onQuery, before = "" }: QueryProps & { answer: SearchResponse; before?: string }) {
-  const { date_words: date, date_filters: filters, suggestions } = answer;
+  const { suggestions } = answer;
   const links: { text: string; query: string }[] = [];
-  if (date && filters)
-    links.push({
-      text: `only photos of ${date.replace(/^(?:taken )?(?:in|from|of|during) /i, "")}`,
-      query: `${q.replace(date, " ").replace(/\s+/g, " ").trim()} ${filters}`.trim(),
-    });
   for (const [word, near] of Object.entries(suggestions ?? {}))
     for (const other of near) links.push({ text: `try “${other}”`, query: replaceWord(q, word, other) });
   return (
@@ -309,11 +342,10 @@ function OtherQueries({ answer, q, onQuery, before = "" }: QueryProps & { answer
   );
 }
 
-/** A sentence with a word replaced, in any case; with the new word added if it is not there as such. */
+/** A sentence with words replaced, in any case; with the new ones added if they are not there as such. */
 function replaceWord(sentence: string, word: string, other: string): string {
-  const parts = sentence.split(/([\p{L}\p{N}]+)/u);
-  const at = parts.findIndex((part) => part.toLowerCase() === word.toLowerCase());
-  return at < 0 ? `${sentence} ${other}` : parts.map((part, place) => (place === at ? other : part)).join("");
+  const before = sentence.split(new RegExp(`(?<![\\p{L}\\p{N}])${word}(?![\\p{L}\\p{N}])`, "iu"))[0]!;
+  return before === sentence ? `${sentence} ${other}` : before + other + sentence.slice(before.length + word.length);
 }
 
 interface NoticeProps {
@@ -331,6 +363,9 @@ function Notice({ isSearch, found, library, state, onAll, onQuery }: NoticeProps
   if (isSearch && found.answer && !found.answer.hits.length)
     return (
       <Message title="Nothing found." line={emptyReason(found.answer, state.q)}>
+        <p>
+          <Readings answer={found.answer} q={state.q} onQuery={onQuery} />
+        </p>
         <p>
           <OtherQueries answer={found.answer} q={state.q} onQuery={onQuery} />
         </p>
@@ -362,7 +397,6 @@ function emptyReason(answer: SearchResponse, q: string): string {
   const { photos, searched, unknown_words: unknown, filter_reason: reason } = answer;
   if (!photos) return "There are no photos yet.";
   if (!searched) return `None of ${counted(photos)} passes the filters of “${q}”${reason ? `: ${reason}` : ""}.`;
-  if (answer.date_words) return `“${answer.date_words}” is a date, not something that a photo shows.`;
   if (unknown.length) return `The models do not know ${quoted(unknown)}. They understand English only.`;
   return q ? `No photo is likely to show “${q}”.` : "No similar photo.";
 }

@@ -119,6 +119,13 @@ export interface Phrases {
   phrases: FoundPhrase[];
 }
 
+/** Words of a query that were read differently than typed. */
+export interface ReadingEntry {
+  kind: string;
+  text: string; // The words, as typed.
+  read_as: string; // What was searched for instead; for a name a filter to try, or nothing.
+}
+
 /** A region that is searched. */
 export interface Region {
   box: [number, number, number, number];
@@ -145,8 +152,7 @@ export interface SearchResponse {
   suggestions: Record<string, string[]>; // Known words near to unknown ones.
   filter_reason: string | null; // Why no photo passes the filters.
   is_listing: boolean; // Whether the query has only filters; the last taken are first.
-  date_words: string | null; // A date in the sentence, which was searched for as words.
-  date_filters: string | null; // The filters that mean this date.
+  readings: ReadingEntry[]; // Words read differently than typed.
   hits: HitEntry[];
 }
 

@@ -13,6 +13,7 @@ from deixis.errors import DeixisError
 from deixis.search.places import index_place, place_option
 
 if TYPE_CHECKING:
+    from deixis.search.query import Reading
     from deixis.search.results import Hit, SearchResults
 
 
@@ -44,6 +45,9 @@ def search(
     ] = None,
     before: Annotated[str | None, typer.Option(metavar="DATE", help="Only photos taken before this date.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Include improbable photos.")] = False,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Search for the words as typed: no corrections, and no dates in words.")
+    ] = False,
     paths: Annotated[bool, typer.Option("--paths", help="Print only the paths of the photos.")] = False,
     null: Annotated[
         bool, typer.Option("--null", "-0", help="Like --paths, with a NUL after each path, for xargs -0.")
@@ -82,6 +86,7 @@ def search(
                 everything=everything,
                 like=like,
                 like_weight=weight,
+                exact=exact,
             )
         if preview:
             thumbnails = {hit.photo_id: photos.thumbnail(hit.photo_id) for hit in hits}
@@ -98,7 +103,7 @@ def search(
             {"query": sentence or str(like), "hits": documents, "gone": [str(path) for path in missing]}
             | {"unknown_words": list(hits.unknown_words), "suggestions": hits.suggestions}
             | {"photos": hits.photos, "searched": hits.searched, "filter_reason": hits.filter_reason}
-            | {"found": hits.found, "date_filters": hits.date_words.filters if hits.date_words else None}
+            | {"found": hits.found, "readings": [vars(reading) for reading in hits.readings]}
         )
         return
     if paths or null:
@@ -118,8 +123,8 @@ def search(
     if hits.unknown_words:
         named = ", ".join(_with_suggestions(word, hits) for word in hits.unknown_words)
         note(f"unknown to the models, which read English, and not searched for: {named}")
-    if hits.date_words:
-        hint(f"for photos of that time, write {hits.date_words.filters} instead of '{hits.date_words.text}'")
+    for reading in hits.readings:
+        note(explain_reading(reading))
     if hits and (more := hits.found - len(all_photos(hits))) > 0:
         hint(f"{plural(more, 'more photo')}; --top N shows more results")
     if hits and hits[0].probability is None and not hits.is_listing:
@@ -129,6 +134,19 @@ def search(
         )
     if not hits:
         hint(_no_hits_message(hits, everything))
+
+
+def explain_reading(reading: Reading) -> str:
+    """Say how words were read, and what to do if they mean something else."""
+    if reading.kind == "date":
+        return f"only photos with {reading.read_as}, for '{reading.text}'; --exact searches for the words"
+    if reading.kind == "spelling":
+        return f"showing {reading.read_as}; --exact searches for {reading.text}"
+    if reading.kind == "part":
+        return f"nothing for the whole sentence; photos with '{reading.read_as}'"
+    others = f"{reading.read_as} shows the photos in folders of that name" if reading.read_as else "in:FOLDER"
+    named = f"'{reading.text}' may be a name of a person or a place, and the models know none"
+    return f"{named}; try {others}, or a date: after:2024-06 before:2024-09"
 
 
 def _print_hit(hit: Hit, missing: list[Path], is_listing: bool) -> None:

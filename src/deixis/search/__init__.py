@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from deixis.search.index import IndexReport as IndexReport
     from deixis.search.index import PhotoFilter as PhotoFilter
     from deixis.search.index import copy_index as copy_index
+    from deixis.search.query import Reading as Reading
     from deixis.search.results import Hit as Hit
     from deixis.search.results import HitPhrase as HitPhrase
     from deixis.search.results import PhotoRecord as PhotoRecord
@@ -26,6 +27,7 @@ __all__, __getattr__, __dir__ = lazy_exports(
     {
         "collection": "PhotoCollection index_photos open_index",
         "index": "IndexReport PhotoFilter copy_index",
+        "query": "Reading",
         "results": "Hit HitPhrase PhotoRecord SearchResults",
     },
 )

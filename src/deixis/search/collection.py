@@ -38,12 +38,21 @@ from deixis.search.index.photo_index import PhotoIndex, read_about, write_about
 from deixis.search.index.records import DateLike, IndexedPhoto, PhotoFilter
 from deixis.search.index.snapshot import Box, Grouping, IndexSnapshot, Match, to_box
 from deixis.search.places import index_place
-from deixis.search.query import QueryPart, check_contradiction, kinds_of, parse_query
+from deixis.search.query import (
+    Query,
+    QueryPart,
+    Reading,
+    check_contradiction,
+    content_words,
+    correct_words,
+    kinds_of,
+    parse_query,
+    parts_of,
+)
 from deixis.search.results import Hit, HitPhrase, PhotoRecord, SearchResults, format_time
 from deixis.storage.files import size_and_time
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.storage.sql import hide_password
-from deixis.tokens import words
 
 if TYPE_CHECKING:
     from deixis.search.index.update import IndexReport
@@ -65,6 +74,9 @@ _LIKELY = 0.5
 
 _MAX_LISTED = 5000
 """Maximum number of photos that are looked at if a query does not say what they show."""
+
+_SURE_PART = 0.0
+"""A part of a sentence stands for the whole sentence only if a photo of it has a higher logit than this (50 %)."""
 
 _CERTAIN = 12.0
 """A logit whose probability is displayed as 100 %."""
@@ -104,6 +116,7 @@ class PhotoCollection:
         self.calibration = self._stored_calibration() or Calibration.for_models(encoder.fingerprint)
         self._encode_sentence = lru_cache(_CACHED_SENTENCES)(encoder.encode_sentence)
         self._suggest = lru_cache(_CACHED_SENTENCES)(encoder.suggest)
+        self._correct = lru_cache(_CACHED_SENTENCES)(encoder.correct)
         self._other_scores = ("", np.zeros(0, dtype=np.float32))
 
     def close(self) -> None:
@@ -139,6 +152,7 @@ class PhotoCollection:
         like_weight: float = 0.5,
         everything: bool = False,
         grouped: bool = True,
+        exact: bool = False,
     ) -> SearchResults:
         """Find the photos that show what a sentence says.
 
@@ -160,11 +174,14 @@ class PhotoCollection:
             Include improbable photos.
         grouped
             Return near-duplicates and bursts as one result.
+        exact
+            Search for all words as typed: correct no spelling, take no words for a date, and try no parts of a sentence
+            of which nothing is found.
 
         Returns
         -------
         SearchResults
-            A list of `Hit`, most probable first.
+            A list of `Hit`, most probable first. Its `readings` say what was read differently than typed.
 
         Examples
         --------
@@ -175,13 +192,16 @@ class PhotoCollection:
         top = check_count(top, "top", MAX_TOP)
         like_weight = check_share(like_weight, "like_weight")
         explain, everything = check_flag(explain, "explain"), check_flag(everything, "everything")
-        query = parse_query(sentence, PhotoFilter(after, before, folder, camera))
+        exact = check_flag(exact, "exact")
+        query = self._parse(sentence, PhotoFilter(after, before, folder, camera), exact)
         required = [self._encode_sentence(part.text) for part in query.required]
         excluded = [[self._encode_sentence(kind) for kind in kinds_of(part.text)] for part in query.excluded]
         check_contradiction(
             [text for part in required for text in (part.text, *(phrase.text for phrase in part.phrases))],
             [part.text for part in query.excluded],
         )
+        readings, asked_parts = query.readings, (*required, *(kinds[0] for kinds in excluded))
+        every = dict.fromkeys(word for part in asked_parts for word in part.words)
         with self.index.snapshot() as snapshot:
             photos, searched = snapshot.count(), snapshot.count(query.photo_filter)
             hits: list[Hit] = []
@@ -189,27 +209,24 @@ class PhotoCollection:
             own, vector = (None, None) if like is None else self._photo_vector(snapshot, like)
             if not (required or excluded) and vector is None:
                 hits, found = _by_date(snapshot, query.photo_filter, top), searched
-            elif not self.calibration or everything or not any(part.is_unknown for part in required):
-                numbers = _candidates(snapshot, photos, required, query.photo_filter, vector)
-                numbers = numbers[numbers != own]
-                logits = self._logits(snapshot, required, excluded, numbers, searched)
-                is_hit = self._is_hit(logits, required, searched)
-                if not required:
-                    is_hit = self._shows_none(snapshot, excluded, numbers, searched)
-                if vector is not None:
-                    logits, is_hit = self._mix(snapshot, numbers, logits, required, vector, like_weight, searched)
-                if not everything:
-                    numbers, logits = numbers[is_hit], logits[is_hit]
+            else:
+                similar = None if vector is None else (own, vector, like_weight)
+                numbers, logits = self._find(snapshot, required, excluded, query.photo_filter, similar, everything)
+                if not (len(numbers) or exact or everything) and query.required and self.calibration:
+                    part, numbers, logits = self._find_part(snapshot, query, required, excluded, similar)
+                    if part is not None:
+                        readings += (Reading("part", query.required[0].text, part.text),)
+                        query = replace(query, required=(part, *query.required[1:]))
                 hits, found = self._hits(snapshot, numbers, logits, top, grouped), len(numbers)
             if explain:
                 hits = [replace(hit, phrases=self._locate(snapshot, hit, query.required, searched)) for hit in hits]
             reason = _explain_filter(snapshot, query.photo_filter, photos) if photos and not searched else None
-        dates = set(words(query.date_words.text)) if query.date_words else set()
-        asked_parts = (*required, *(kinds[0] for kinds in excluded))
-        every = dict.fromkeys(word for part in asked_parts for word in part.words)
+            if not hits and searched:
+                readings += self._names(snapshot, content_words(list(every)))
         unknown = dict.fromkeys(word for part in asked_parts for word in part.unknown_words)
         untrained = [] if hits else self.encoder.untrained_words(every)
-        asked = [word for word in dict.fromkeys([*unknown, *untrained]) if word not in dates]
+        names = {reading.text for reading in readings if reading.kind == "name"}
+        asked = [word for word in dict.fromkeys([*unknown, *untrained]) if word not in names]
         suggestions = {word: self._suggest(word) for word in asked}
         return SearchResults(
             hits,
@@ -220,8 +237,64 @@ class PhotoCollection:
             filter_reason=reason,
             is_listing=not (required or excluded) and like is None,
             found=found,
-            date_words=query.date_words,
+            readings=readings,
         )
+
+    def _parse(self, sentence: str, photo_filter: PhotoFilter | None = None, exact: bool = False) -> Query:
+        """Parse a query, and correct its spelling."""
+        query = parse_query(sentence, photo_filter, exact=exact)
+        return query if exact else correct_words(query, self._correct)
+
+    def _find(
+        self,
+        snapshot: IndexSnapshot,
+        required: Sequence[EncodedSentence],
+        excluded: Sequence[Sequence[EncodedSentence]],
+        photo_filter: PhotoFilter,
+        similar: tuple[int | None, Floats, float] | None = None,
+        everything: bool = False,
+    ) -> tuple[NDArray[np.int64], Floats]:
+        """Return the photos that a search shows, and their logits; `similar` is a photo, its vector and its weight."""
+        photos, searched = snapshot.count(), snapshot.count(photo_filter)
+        if self.calibration and not everything and any(part.is_unknown for part in required):
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
+        own, vector, weight = similar or (None, None, 0.0)
+        numbers = _candidates(snapshot, photos, required, photo_filter, vector)
+        numbers = numbers[numbers != own]
+        logits = self._logits(snapshot, required, excluded, numbers, searched)
+        is_hit = self._is_hit(logits, required, searched)
+        if not required:
+            is_hit = self._shows_none(snapshot, excluded, numbers, searched)
+        if vector is not None:
+            logits, is_hit = self._mix(snapshot, numbers, logits, required, vector, weight, searched)
+        return (numbers, logits) if everything else (numbers[is_hit], logits[is_hit])
+
+    def _find_part(
+        self,
+        snapshot: IndexSnapshot,
+        query: Query,
+        required: Sequence[EncodedSentence],
+        excluded: Sequence[Sequence[EncodedSentence]],
+        similar: tuple[int | None, Floats, float] | None,
+    ) -> tuple[QueryPart | None, NDArray[np.int64], Floats]:
+        """Search for parts of the sentence of a query; return the one with the most probable photo, if it is sure."""
+        best: tuple[QueryPart | None, NDArray[np.int64], Floats]
+        best = None, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
+        highest = _SURE_PART
+        whole = query.required[0]
+        for text in parts_of(whole.text):
+            parts = [self._encode_sentence(text), *required[1:]]
+            numbers, logits = self._find(snapshot, parts, excluded, query.photo_filter, similar)
+            if len(numbers) and logits.max() > highest:
+                start = whole.typed_span((at := whole.text.find(text), at))[0]
+                best, highest = (QueryPart(text, start), numbers, logits), float(logits.max())
+        return best
+
+    def _names(self, snapshot: IndexSnapshot, asked: Iterable[str]) -> tuple[Reading, ...]:
+        """Return the words that may be names of people or places, with a folder of that name."""
+        names = [word for word in asked if self.encoder.may_be_name(word) and not self._correct(word)]
+        folders = {word: f"in:{word}" for word in names if snapshot.count(PhotoFilter(folder=word))}
+        return tuple(Reading("name", word, folders.get(word, "")) for word in names)
 
     def like(
         self,
@@ -318,7 +391,7 @@ class PhotoCollection:
         tuple of HitPhrase
             In the order of the query. Empty if the file of the photo cannot be read.
         """
-        query = parse_query(sentence)
+        query = self._parse(sentence)
         parts = [self._encode_sentence(part.text) for part in query.required]
         excluded = [[self._encode_sentence(kind) for kind in kinds_of(part.text)] for part in query.excluded]
         with self.index.snapshot() as snapshot:
@@ -454,7 +527,7 @@ class PhotoCollection:
                 except PhotoError:
                     return ()
             for found in model.ground_regions(regions, part.text).phrases:
-                span = found.span[0] + part.start, found.span[1] + part.start
+                span = part.typed_span(found.span)
                 presence, is_absent = found.presence, found.absent
                 if hit.probability is not None:
                     alone, number = self._encode_sentence(found.text), _number(hit.photo_id, snapshot)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,6 +25,7 @@ from deixis.language.sentence import Phrase, Sentence
 from deixis.language.vectors import shipped_vectors
 from deixis.language.vocabulary import Vocabulary
 from deixis.language.word_table import WordTable
+from deixis.language.words import senses, singular
 from deixis.models.arguments import PhotoLike, open_image
 from deixis.models.grounding import EmbeddingPipeline, load_grounding_model, load_photo_model
 from deixis.models.installed import FAST, SHIPPED, model_folder
@@ -56,6 +58,16 @@ _MIN_COUNT = 3
 
 _MAX_LETTERS = 3
 """Largest difference in letters of words that are spelled similarly."""
+
+_MIN_LETTERS, _LONG_WORD = 3, 8
+"""A misspelled word has at least 3 letters and differs by one letter from what it means, from 8 letters on by two."""
+
+_MIN_COMMON = 20
+"""How often a word must be in training sentences to be the correction of another."""
+
+_MAX_NAME_COUNT = 100
+_NOT_NAMES = ("ing", "ed", "ly", "y")
+"""Words that are more common than this, or end like this, are not taken for names without a capital letter."""
 
 _CACHED_PHRASES = 1024
 """Phrases whose vectors are kept, because sentences share them: at most 3 MB."""
@@ -294,6 +306,33 @@ class SearchEncoder:
             word, [each for each in common if abs(len(each) - len(word)) <= _MAX_LETTERS], n=2, cutoff=0.8
         )
 
+    def correct(self, word: str) -> str | None:
+        """Return the common word that a word is a misspelling of; None if it is a word, or near to none.
+
+        Words of training sentences and of WordNet are words.
+        """
+        table = self._common_words
+        if table is None or len(word) < _MIN_LETTERS or not word.isalpha() or word in (self.vocabulary or ()):
+            return None
+        if any(isinstance(sense, int) or sense == word for sense in senses(word)):
+            return None
+        allowed = 2 if len(word) >= _LONG_WORD else 1
+        found = []
+        for other, count in zip(table.vocabulary.words, table.vocabulary.counts, strict=True):
+            if count >= _MIN_COMMON and other[0] == word[0] and abs(len(other) - len(word)) <= 2:
+                distance = _edits(_spelled_as_heard(word), _spelled_as_heard(other))
+                if distance <= allowed and len(other) > distance + 1:
+                    found.append((distance, -count, other))
+        return min(found)[2] if found else None
+
+    def may_be_name(self, word: str) -> bool:
+        """Whether a word may name a person or a place: it is rare in training sentences and no text has its plural."""
+        known, frozen = self.vocabulary, shipped_vectors()
+        if known is None or frozen is None or not word.isalpha() or word.endswith(_NOT_NAMES) or singular(word) != word:
+            return False
+        is_rare = (number := known.id_of(word)) is None or known.counts[number] < _MAX_NAME_COUNT
+        return is_rare and not any(f"{word}{ending}" in frozen or f"{word}{ending}" in known for ending in ("s", "es"))
+
     @cached_property
     def _common_words(self) -> WordTable | None:
         known = self.vocabulary
@@ -352,6 +391,24 @@ class _WordFrequencies:
 
     def log_frequency(self, word: str) -> float:
         return self._logarithms.get(word, self._of_unknown)
+
+
+def _spelled_as_heard(word: str) -> str:
+    """Return a word without double letters, with f for ph and i for y."""
+    return re.sub(r"(.)\1", r"\1", word.replace("ph", "f").replace("y", "i"))
+
+
+def _edits(word: str, other: str) -> int:
+    """Return how many letters to insert, delete, replace or swap with the next one make a word from another."""
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for at, letter in enumerate(word):
+        older, before, row = before, row, [at + 1]
+        for place, wanted in enumerate(other):
+            row.append(min(row[-1] + 1, before[place + 1] + 1, before[place] + (letter != wanted)))
+            if at and place and letter == other[place - 1] and word[at - 1] == wanted:
+                row[-1] = min(row[-1], older[place - 1] + 1)
+    return row[-1]
 
 
 def _is_done(encoded: PhotoError | Future[PhotoVectors]) -> bool:

@@ -1,10 +1,12 @@
-"""Queries as users type them: a sentence, words to require or exclude, in words too ("no dogs"), and filters."""
+"""Queries as users type them: a sentence, words to require or exclude, in words too ("no dogs"), filters and dates."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from typing import Any, Literal
 
 from deixis.errors import DeixisError
 from deixis.language.sentence import Sentence
@@ -25,7 +27,9 @@ _FILTER = re.compile(
 
 _UNKNOWN_FILTER = re.compile(r'(?<!\S)(?P<key>[+-]?[A-Za-z]+):(?=[^\s/:"]|"[^"]*")')
 _SIGNED = re.compile(r'(?<!\S)(?P<sign>[+-])(?:"(?P<quoted>[^"]*)"|(?P<word>[^\s"+-][^\s"]*))')
+_QUOTED = re.compile(r'(?<!\S)["“](?P<words>[^"“”]*)["”](?!\w)')
 _FIELDS = {"in": "folder", "camera": "camera", "after": "after", "before": "before"}
+_WORD = re.compile(r"(?<![\w'’-])[A-Za-z]+(?![\w'’-])")
 _NEGATION = re.compile(
     r"\b(?:no|not|without|w/o|except|neither|nobody|noone|(?:any|every)thing but)\b|n['’]t\b", re.IGNORECASE
 )
@@ -37,15 +41,26 @@ _GENERIC = frozenset(
 )
 """Words that say nothing about what a photo shows."""
 
-_MONTHS = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = (
+    "(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|"
+    "oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
 )
-_DATE_WORDS = re.compile(
-    r"(?<!\S)(?:(?:taken )?(?:in|from|of|during) )?"
-    rf"(?:(?P<month>{'|'.join(_MONTHS)}) )?(?P<year>(?:19|20)\d\d)(?!\S)",
-    re.IGNORECASE,
+_YEAR = r"(?P<year>(?:19|20)\d\d)"
+_PREPOSITION = r"(?:taken )?(?P<preposition>in|from|of|during|on|since|after|before)"
+_DATES = tuple(
+    re.compile(rf"(?<!\S){pattern}(?![\w-])", re.IGNORECASE)
+    for pattern in (
+        rf"(?:{_PREPOSITION} )?(?P<day>\d{{1,2}})(?:st|nd|rd|th)? {_MONTH},? {_YEAR}",
+        rf"(?:{_PREPOSITION} )?{_MONTH} (?:(?P<day>\d{{1,2}})(?:st|nd|rd|th)?,? )?{_YEAR}",
+        rf"(?:{_PREPOSITION} )?{_YEAR}-(?P<month>\d\d)(?:-(?P<day>\d\d))?",
+        rf"{_PREPOSITION} {_YEAR}",
+        rf"{_YEAR}(?=\W*$)",
+        r"(?:from )?(?P<relative>(?:last|this) (?:year|month)|yesterday|today)",
+    )
 )
+"""A year alone is a date after a preposition and at the end of a sentence."""
+
 _VISIBLE = frozenset(("people",))
 """Words of the list of function words that say what a photo shows."""
 
@@ -56,14 +71,39 @@ class QueryPart:
 
     text: str
     start: int
+    corrections: tuple[tuple[int, str, str], ...] = ()  # offset as typed, typed word and the word in `text`
+
+    def typed_span(self, span: tuple[int, int]) -> tuple[int, int]:
+        """Return the span in the query of a span in `text`."""
+        first, last = span
+        moved = 0
+        for offset, typed, word in self.corrections:
+            begin = offset + moved
+            moved += len(word) - len(typed)
+            first -= (len(word) - len(typed)) * (span[0] >= begin + len(word))
+            last -= (len(word) - len(typed)) * (span[1] >= begin + len(word))
+        return first + self.start, last + self.start
 
 
 @dataclass(frozen=True)
-class DateWords:
-    """A date in the sentence of a query, such as "in June 2021", and the filters that say the same."""
+class Reading:
+    """Words of a query that were read differently than typed.
 
+    Attributes
+    ----------
+    kind
+        ``date`` for a date in words, ``spelling`` for a misspelled word, ``part`` if nothing was found for the whole
+        sentence, ``name`` for words that may be a name, of which the models know nothing.
+    text
+        The words, as typed.
+    read_as
+        What was searched for instead: filters, a word, or a part of the sentence. For a name a filter to try, or
+        nothing.
+    """
+
+    kind: Literal["date", "spelling", "part", "name"]
     text: str
-    filters: str
+    read_as: str
 
 
 @dataclass(frozen=True)
@@ -73,15 +113,17 @@ class Query:
     required: tuple[QueryPart, ...]  # the sentence, and the phrases with a plus
     excluded: tuple[QueryPart, ...]  # the phrases with a minus
     photo_filter: PhotoFilter
-    date_words: DateWords | None = None
+    readings: tuple[Reading, ...] = ()
+    literal: tuple[tuple[int, int], ...] = ()  # the quoted words, which are searched for as typed
 
 
-def parse_query(text: str, photo_filter: PhotoFilter | None = None) -> Query:
+def parse_query(text: str, photo_filter: PhotoFilter | None = None, *, exact: bool = False) -> Query:
     """Parse ``dog in the snow +ball -"red collar" in:holiday -in:trash camera:canon after:2024-06 before:2025``.
 
     A query has a sentence in English, words or quoted phrases with a plus or a minus, and filters, which override those
     of `photo_filter`. ``no dogs``, ``without people`` and ``not a dog`` are like words with a minus. A query may have
-    only words to exclude, or only filters.
+    only words to exclude, or only filters. A date in words, such as ``in June 2021``, is a filter, unless it is quoted,
+    there are other filters by date, or `exact` is set.
     """
     if len(check_text(text, "sentence")) > MAX_LENGTH:
         raise DeixisError(f"the query has {len(text):,} characters; the maximum is {MAX_LENGTH:,}")
@@ -92,6 +134,13 @@ def parse_query(text: str, photo_filter: PhotoFilter | None = None) -> Query:
         if found[kind].strip():
             signed[found["sign"]].append(QueryPart(found[kind], found.start(kind)))
     rest = _SIGNED.sub(_blank_out, rest)
+    literal = ((0, len(rest)),) if exact else tuple(found.span() for found in _QUOTED.finditer(rest))
+    rest = _QUOTED.sub(lambda found: f" {found['words']} ", rest)
+    readings: tuple[Reading, ...] = ()
+    if not (found_filter.after or found_filter.before) and (found_date := find_date(rest, literal)) is not None:
+        start, reading, (after, before) = found_date
+        rest = rest[:start] + " " * len(reading.text) + rest[start + len(reading.text) :]
+        found_filter, readings = replace(found_filter, after=after, before=before), (reading,)
     negations = find_negations(rest) if _NEGATION.search(rest) else []  # most queries need no tagger
     for negation in negations:
         rest = rest[: negation.start] + " " * (negation.end - negation.start) + rest[negation.end :]
@@ -103,27 +152,87 @@ def parse_query(text: str, photo_filter: PhotoFilter | None = None) -> Query:
     has_words = any(character.isalnum() for part in required for character in part.text)
     if not has_words and (required or not signed["-"]) and (required or not found_filter):
         raise DeixisError(f"{text!r}: has nothing to search for; write a sentence such as 'two dogs in the snow'")
-    has_dates = found_filter.after or found_filter.before
-    return Query(required, tuple(signed["-"]), found_filter, None if has_dates else find_date_words(rest))
+    return Query(required, tuple(signed["-"]), found_filter, readings, literal)
 
 
-def find_date_words(text: str) -> DateWords | None:
-    """Find a year, with its month, in a sentence.
+def correct_words(query: Query, correct: Callable[[str], str | None]) -> Query:
+    """Replace misspelled words, except quoted ones and those with a capital letter inside the query.
+
+    Several words that would all be replaced are of another language.
+    """
+    readings = list(query.readings)
+    asked = content_words([word.lower() for part in query.required for word in _WORD.findall(part.text)])
+    if len(asked) > 1 and all(map(correct, asked)):
+        return query
+
+    def corrected(part: QueryPart) -> QueryPart:
+        text, corrections = part.text, list[tuple[int, str, str]]()
+        for found in reversed(list(_WORD.finditer(part.text))):
+            start = part.start + found.start()
+            is_literal = any(begin <= start < end for begin, end in query.literal)
+            if is_literal or (start and found[0][0].isupper()) or not (word := correct(found[0].lower())):
+                continue
+            text = text[: found.start()] + word + text[found.end() :]
+            corrections.insert(0, (found.start(), found[0], word))
+        readings.extend(Reading("spelling", typed, word) for _, typed, word in corrections)
+        return replace(part, text=text, corrections=tuple(corrections))
+
+    required, excluded = tuple(map(corrected, query.required)), tuple(map(corrected, query.excluded))
+    return replace(query, required=required, excluded=excluded, readings=tuple(readings))
+
+
+def find_date(
+    text: str, literal: Sequence[tuple[int, int]] = (), today: date | None = None
+) -> tuple[int, Reading, tuple[str | None, str | None]] | None:
+    """Find a date in a sentence, outside of the spans of `literal`: its offset, its reading, and first day and end.
 
     Examples
     --------
-    >>> find_date_words("a dog in december 2021")
-    DateWords(text='in december 2021', filters='after:2021-12 before:2022-01')
+    >>> find_date("a dog in december 2021")[1].read_as, find_date("dogs since 5 May 2020")[1].read_as
+    ('after:2021-12 before:2022-01', 'after:2020-05-05')
     """
-    found = _DATE_WORDS.search(text)
-    if found is None:
-        return None
-    year = int(found["year"])
-    if not found["month"]:
-        return DateWords(found[0], f"after:{year} before:{year + 1}")
-    month = _MONTHS.index(found["month"].lower()) + 1
-    end = f"{year}-{month + 1:02}" if month < len(_MONTHS) else f"{year + 1}-01"
-    return DateWords(found[0], f"after:{year}-{month:02} before:{end}")
+    for pattern in _DATES:
+        for found in pattern.finditer(text):
+            if any(found.start() < end and begin < found.end() for begin, end in literal):
+                continue
+            try:
+                after, before = _period(found.groupdict(), today or date.today())
+            except ValueError:  # such as 31 June
+                continue
+            named = (("after", after), ("before", before))
+            filters = " ".join(f"{name}:{value}" for name, value in named if value)
+            return found.start(), Reading("date", found[0], filters), (after, before)
+    return None
+
+
+def _period(found: dict[str, str | None], today: date) -> tuple[str | None, str | None]:
+    """Return the first day, month or year of a period, and the one after its last."""
+    if relative := (found.get("relative") or "").lower():
+        is_last = relative.startswith("last")
+        if relative.endswith("year"):
+            first = f"{today.year - is_last}"
+        elif relative.endswith("month"):
+            first = f"{(today.replace(day=1) - timedelta(days=is_last)):%Y-%m}"
+        else:
+            first = (today - timedelta(days=relative == "yesterday")).isoformat()
+    else:
+        first = found["year"] or ""
+        if month := found.get("month"):
+            number = int(month) if month.isdigit() else _MONTHS.index(month[:3].lower()) + 1
+            first += f"-{number:02}"
+            first += f"-{int(found['day'] or 0):02}" if found.get("day") else ""
+    year, month_number, day = (int(part) for part in (first + "-01-01")[:10].split("-"))
+    begin = date(year, month_number, day)
+    if len(first) == 4:
+        end = str(year + 1)
+    elif len(first) == 7:
+        end = f"{(begin + timedelta(days=31)):%Y-%m}"
+    else:
+        end = (begin + timedelta(days=1)).isoformat()
+    preposition = (found.get("preposition") or "").lower()
+    if preposition == "before":
+        return None, first
+    return first, None if preposition in ("since", "after") else end
 
 
 def _take_filters(text: str, base: PhotoFilter) -> tuple[str, PhotoFilter]:
@@ -310,3 +419,26 @@ def _noun_phrase_end(sentence: Sentence, words: list[str], begin: int, takes_any
     if end == begin and takes_any_word and begin == len(words) - 1 and words[begin].isalpha():
         return begin + 1
     return end
+
+
+def parts_of(text: str) -> list[str]:
+    """Return the parts of a sentence that are searched for if nothing shows all of it: noun phrases, nouns and verbs.
+
+    A sentence that is a single noun phrase has none, so that "a brass knuckle" does not find what is not one.
+
+    Examples
+    --------
+    >>> parts_of("a woman talking on a red phone")
+    ['a woman', 'a red phone', 'woman', 'phone', 'talking']
+    """
+    sentence = Sentence(text)
+    verbs = [
+        word.text
+        for word, kind in zip(sentence.tokens, sentence.tags, strict=True)
+        if kind.startswith("VB") and word.text.lower() not in function_words()
+    ]
+    phrases = [phrase.text for phrase in sentence.phrases]
+    heads = [words_of(phrase.lower())[-1] for phrase in phrases if words_of(phrase.lower())]
+    if len(phrases) + len(verbs) < 2:
+        return []
+    return list(dict.fromkeys([*phrases, *heads, *verbs]))

@@ -12,7 +12,7 @@ from typing import Any
 
 from deixis.errors import DeixisError
 from deixis.search.index.snapshot import Box
-from deixis.search.query import DateWords
+from deixis.search.query import Reading
 from deixis.storage.atomic import explain_os_errors, new_file
 from deixis.storage.files import escape_formula
 
@@ -168,9 +168,9 @@ class SearchResults(list[Hit]):
         Whether the query had only filters, so that the photos are in the order of their dates, without probabilities.
     found
         Number of photos that were found; more than there are hits if these were limited.
-    date_words
-        A date in the sentence, such as "in June 2021", which is searched for like other words, with the filters that
-        mean it; None if there is none, or if the query has filters by date.
+    readings
+        What was read differently than typed: dates in words, misspelled words, a part in place of the sentence, and
+        words that may be names, of which the models know nothing.
 
     Examples
     --------
@@ -189,14 +189,14 @@ class SearchResults(list[Hit]):
         filter_reason: str | None = None,
         is_listing: bool = False,
         found: int | None = None,
-        date_words: DateWords | None = None,
+        readings: Sequence[Reading] = (),
     ) -> None:
         super().__init__(hits)
         self.suggestions = {word: tuple(near) for word, near in (suggestions or {}).items()}
         self.filter_reason = filter_reason
         self.is_listing = is_listing
         self.found = len(self) if found is None else found
-        self.date_words = date_words
+        self.readings = tuple(readings)
         self.photos, self.searched, self.unknown_words = photos, searched, tuple(unknown_words)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 from pydantic import BaseModel, Field
 
@@ -48,6 +49,14 @@ class HitEntry(PhotoEntry):
     duplicates: list[PhotoEntry]
 
 
+class ReadingEntry(BaseModel):
+    """Words of a query that were read differently than typed."""
+
+    kind: Literal["date", "spelling", "part", "name"]
+    text: str = Field(description="The words, as typed.")
+    read_as: str = Field(description="What was searched for instead; for a name a filter to try, or nothing.")
+
+
 class SearchResponse(BaseModel):
     """The results of a search, best first."""
 
@@ -58,8 +67,7 @@ class SearchResponse(BaseModel):
     suggestions: dict[str, list[str]] = Field(default_factory=dict, description="Known words near to unknown ones.")
     filter_reason: str | None = Field(None, description="Why no photo passes the filters.")
     is_listing: bool = Field(False, description="Whether the query has only filters; the last taken are first.")
-    date_words: str | None = Field(None, description="A date in the sentence, which was searched for as words.")
-    date_filters: str | None = Field(None, description="The filters that mean this date.")
+    readings: list[ReadingEntry] = Field(default_factory=list, description="Words read differently than typed.")
     hits: list[HitEntry]
 
 
@@ -223,8 +231,7 @@ def search_response(query: str | None, results: SearchResults) -> SearchResponse
         suggestions={word: list(near) for word, near in results.suggestions.items()},
         filter_reason=results.filter_reason,
         is_listing=results.is_listing,
-        date_words=results.date_words.text if results.date_words else None,
-        date_filters=results.date_words.filters if results.date_words else None,
+        readings=[ReadingEntry.model_validate(vars(reading)) for reading in results.readings],
         hits=[_hit_entry(hit) for hit in results],
     )
 
