@@ -32,8 +32,7 @@ from deixis.evaluation.intervals import bootstrap, ratio_of
 from deixis.evaluation.items import Item, indices_by_type, localization_items
 from deixis.evaluation.ranked_boxes import correct_boxes, first_correct, rank_boxes
 from deixis.vision.feature_map import FeatureMap
-from deixis.vision.proposals import PROPOSERS, Proposals, Proposer, open_proposer
-from deixis.vision.proposals.fixed import FixedProposer
+from deixis.vision.proposals import PROPOSERS, FixedProposer, Proposals, Proposer, open_proposer
 
 AT = (1, 19, 100, 200)
 PUBLISHED = {100: 77.05, 200: 84.58}

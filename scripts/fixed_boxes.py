@@ -17,7 +17,7 @@ from deixis import geometry
 from deixis.errors import DeixisError
 from deixis.storage.atomic import new_file
 from deixis.storage.checksums import seal_text
-from deixis.vision.proposals.fixed import FixedProposer
+from deixis.vision.proposals import FixedProposer
 
 IOU = 0.5
 _PARTS = 10

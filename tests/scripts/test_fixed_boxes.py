@@ -10,7 +10,7 @@ from fixed_boxes import fit, save
 
 from deixis import geometry
 from deixis.errors import DeixisError
-from deixis.vision.proposals.fixed import FixedProposer
+from deixis.vision.proposals import FixedProposer
 
 
 def some_boxes(count: int, seed: int = 0) -> geometry.Boxes:

@@ -39,27 +39,15 @@ class CaptionFile:
 
 @dataclass
 class ImportReport:
-    """Counts of imported and skipped items.
+    """Counts of imported and skipped items."""
 
-    Attributes
-    ----------
-    counts, splits
-        Rows of each table, and photos of each split.
-    without_photo, photos_without_caption
-        Annotations without a photo file, and photo files without annotations.
-    not_in_data
-        For each split list, the number of names that match no photo.
-    unreadable, same_name
-        Photo files that could not be read, and photo files with the same stem as another one.
-    """
-
-    counts: dict[str, int] = field(default_factory=dict)
-    splits: dict[str, int] = field(default_factory=dict)
-    without_photo: int = 0
+    counts: dict[str, int] = field(default_factory=dict)  # rows of each table
+    splits: dict[str, int] = field(default_factory=dict)  # photos of each split
+    without_photo: int = 0  # annotations without a photo file
     photos_without_caption: int = 0
-    not_in_data: dict[str, int] = field(default_factory=dict)
+    not_in_data: dict[str, int] = field(default_factory=dict)  # names of each split list that match no photo
     unreadable: list[PhotoError] = field(default_factory=list)
-    same_name: list[str] = field(default_factory=list)
+    same_name: list[str] = field(default_factory=list)  # photo files with the same stem as another one
 
 
 PhotoFiles = NameIndex[tuple[str, PhotoFile]]

@@ -21,22 +21,12 @@ SplitParts = Mapping[str, Sequence[tuple[str, str]]]
 
 @dataclass
 class MergeReport:
-    """Counts of merged and skipped items.
+    """Counts of merged and skipped items."""
 
-    Attributes
-    ----------
-    counts, splits
-        Rows of each table, and photos of each split.
-    same_photo
-        Photos that were skipped because an earlier data set has the same file.
-    renamed
-        New ids of photos whose id another photo of an earlier data set has.
-    """
-
-    counts: dict[str, int] = field(default_factory=dict)
-    splits: dict[str, int] = field(default_factory=dict)
-    same_photo: int = 0
-    renamed: list[str] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)  # rows of each table
+    splits: dict[str, int] = field(default_factory=dict)  # photos of each split
+    same_photo: int = 0  # skipped, because an earlier data set has the same file
+    renamed: list[str] = field(default_factory=list)  # new ids of photos whose id was taken
 
 
 def dataset_name(path: Path) -> str:

@@ -73,41 +73,23 @@ class RegionPhrasePairs:
     A *region* is a row of `boxes`. The regions of a photo are consecutive: first the gold boxes, one per chain, then
     the proposals in their order. Chains of a photo whose boxes have the same union are merged, because the two-branch
     paper treats phrases of one region as phrases of one chain.
-
-    Attributes
-    ----------
-    photos
-        Photo ids in the order of the data set.
-    phrases
-        Distinct phrases in lower case with single spaces, sorted.
-    photo, caption, span
-        For each pair: index of its photo in `photos`, index of its caption in the photo, and start and end of the
-        phrase in the caption (n, 2). A relation spans from its first to its last mention.
-    phrase, chain
-        For each pair: index of its phrase in `phrases`, and number of its chain over all photos.
-    boxes : array of float64, (regions, 4)
-    region_starts
-        First region of each photo, and the end.
-    gold
-        Region of the gold box of each chain.
-    overlaps : RaggedArray
-        For each chain, the proposals that overlap its box.
-    ious : array of float32
-        IoU of each value of `overlaps`.
     """
 
-    photos: tuple[str, ...]
-    phrases: tuple[str, ...]
-    photo: Integers
-    caption: Integers
-    span: Integers
-    phrase: Integers
-    chain: Integers
+    photos: tuple[str, ...]  # ids, in the order of the data set
+    phrases: tuple[str, ...]  # distinct ones in lower case with single spaces, sorted
+    # For each pair:
+    photo: Integers  # index in `photos`
+    caption: Integers  # index in the photo
+    span: Integers  # start and end in the caption (n, 2); a relation spans from its first to its last mention
+    phrase: Integers  # index in `phrases`
+    chain: Integers  # number over all photos
+    # For each region:
     boxes: geometry.Boxes
-    region_starts: Integers
-    gold: Integers
-    overlaps: RaggedArray
-    ious: npt.NDArray[np.float32]
+    region_starts: Integers  # first region of each photo, and the end
+    # For each chain:
+    gold: Integers  # region of its gold box
+    overlaps: RaggedArray  # proposals that overlap its box
+    ious: npt.NDArray[np.float32]  # IoU of each value of `overlaps`
 
     @classmethod
     def from_photos(

@@ -187,40 +187,18 @@ _VERSION = 2
 
 @dataclass(frozen=True)
 class Manifest:
-    """Metadata of a data set directory.
+    """Metadata of a data set directory."""
 
-    Attributes
-    ----------
-    sources
-        Format and name of each source file or folder.
-    licence
-        Licence of the data.
-    images
-        Photo folder; None if there are no photos.
-    splits
-        Number of photos in each split.
-    counts
-        Number of rows of each table.
-    files
-        SHA-256 of each table file.
-    hash
-        Hash of all `files`. Data sets with the same hash hold the same data.
-    tokenizer
-        Version of the tokenizer.
-    version
-        Version of the directory layout.
-    """
-
-    sources: tuple[dict[str, str], ...]
+    sources: tuple[dict[str, str], ...]  # format and name of each source file or folder
     licence: str
-    images: str | None
-    splits: dict[str, int]
-    counts: dict[str, int]
-    files: dict[str, str]
-    hash: str
-    tokenizer: int
+    images: str | None  # photo folder
+    splits: dict[str, int]  # photos in each split
+    counts: dict[str, int]  # rows of each table
+    files: dict[str, str]  # SHA-256 of each table file
+    hash: str  # of all `files`; data sets with the same hash hold the same data
+    tokenizer: int  # version of the tokenizer
     created: str
-    version: int = _VERSION
+    version: int = _VERSION  # of the directory layout
     format: str = _FORMAT
 
 
@@ -263,16 +241,8 @@ def read_manifest(folder: Path) -> Manifest:
             f"{path}: layout version {document.get('version')} is not supported (expected {_VERSION}); "
             "import the data again"
         )
-    kinds: dict[str, Any] = {
-        "sources": list,
-        "licence": str,
-        "images": str | None,
-        "splits": dict,
-        "counts": dict,
-        "files": dict,
-        "hash": str,
-        "tokenizer": int,
-    }
+    kinds: dict[str, Any] = {"sources": list, "images": str | None, "tokenizer": int}
+    kinds |= dict.fromkeys(("licence", "hash"), str) | dict.fromkeys(("splits", "counts", "files"), dict)
     for name, kind in kinds.items():
         if not isinstance(document.get(name), kind):
             raise DatasetError(f"{path}: damaged, import the data again ({name} is missing or has the wrong type)")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import lzma
 import re
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
 from deixis.errors import DatasetError
+from deixis.storage.files import READ_ERRORS
 
 MAX_FILE_BYTES = 64 * 2**20
 """Size limit of one annotation file. The largest of Flickr30k Entities has 20 kB."""
@@ -22,18 +21,6 @@ MAX_RATIO = 200
 """Maximum compression ratio of a zip member over 1 MB. More is taken for a zip bomb."""
 
 _HIDDEN = re.compile(r"(?:^|/)(?:\.|__MACOSX/)")
-
-_DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    OSError,
-    EOFError,
-    ValueError,
-    IndexError,
-    RuntimeError,  # encrypted, or an unknown compression method
-)
-"""Errors that `zipfile` raises for damaged files."""
 
 
 class Tree(Protocol):
@@ -105,7 +92,7 @@ class Zip:
         try:
             with self._archive.open(info) as stream:
                 return stream.read(info.file_size)  # never more than the archive's directory states
-        except _DAMAGE as error:
+        except READ_ERRORS as error:
             raise DatasetError(f"{self.root}: {name} cannot be unpacked ({error})") from error
 
 
@@ -126,5 +113,5 @@ def _open_zip(path: Path) -> zipfile.ZipFile:
         return zipfile.ZipFile(path)
     except PermissionError as error:
         raise DatasetError(f"{path}: cannot be read ({error.strerror})") from error
-    except _DAMAGE as error:
+    except READ_ERRORS as error:
         raise DatasetError(f"{path}: not a valid zip file ({error}); it may be truncated") from error

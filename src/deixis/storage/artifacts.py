@@ -16,19 +16,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from deixis.arrays import Floats, dequantize
 from deixis.errors import DeixisError, short_reason
 from deixis.storage.atomic import MARK, new_directory, new_file
 from deixis.storage.checksums import CheckedFile, FileChecks, seal, unseal
-from deixis.storage.files import is_file_name
+from deixis.storage.files import READ_ERRORS, is_file_name
 from deixis.storage.graphs import MAX_GRAPH_BYTES, SUFFIX, link_graph
 from deixis.storage.tensors import TensorFile
 
@@ -56,64 +54,27 @@ HUBNESS = "hubness"
 
 _PACKAGE = Path(__file__).parents[1]
 
-_DAMAGE = (
-    AttributeError,
-    EOFError,
-    IndexError,
-    KeyError,
-    MemoryError,
-    OSError,
-    OverflowError,
-    RecursionError,
-    RuntimeError,
-    SafetensorError,
-    SyntaxError,
-    TokenError,
-    TypeError,
-    ValueError,
-)
-"""Errors that readers raise on damaged files; SyntaxError and TokenError come from numpy's parser of array headers."""
-
 
 @dataclass(frozen=True)
 class Artifact:
     """Content of a saved directory.
 
-    Attributes
-    ----------
-    kind
-        Name of the model, or of another class that can be saved.
-    settings
-        Settings to build it again, as JSON.
-    arrays
-        Weights by name. Quantised ones are int8 or uint8, with scales under the name and ``.scale`` and, unless they
-        are symmetric, ``.zero_point``, all for the first axis; `read_artifact` returns them as float32.
-    graphs
-        Inference functions of a network by name, as ONNX graphs whose initializers are `arrays`.
-    parts
-        Artifacts that it is made of.
-    provenance
-        Where it comes from, as JSON: encoder, proposals, training data, licence, scores.
-    card
-        Description for people, in Markdown.
-    half
-        Store float32 arrays as float16. They are read as float32 again.
-    folder
-        The directory that it was read from, where sessions find graphs and weights; None for a new one.
-    files
-        Weights and graphs in `folder` by file name; they are checked when they are read.
+    Quantised arrays are int8 or uint8, with scales under the name and ``.scale`` and, unless they are symmetric,
+    ``.zero_point``, all for the first axis; `read_artifact` returns them as float32.
     """
 
-    kind: str
-    settings: dict[str, Any]
-    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    parts: dict[str, Artifact] = field(default_factory=dict)
-    provenance: dict[str, Any] = field(default_factory=dict)
-    card: str = ""
-    half: bool = False
-    graphs: Mapping[str, bytes] = field(default_factory=dict)
-    folder: Path | None = field(default=None, compare=False)
-    files: Mapping[str, CheckedFile] = field(default_factory=dict, compare=False)
+    kind: str  # name of the model, or of another class that can be saved
+    settings: dict[str, Any]  # to build it again, as JSON
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # weights by name
+    parts: dict[str, Artifact] = field(default_factory=dict)  # artifacts that it is made of
+    provenance: dict[str, Any] = field(default_factory=dict)  # encoder, proposals, training data, licence, scores
+    card: str = ""  # description for people, in Markdown
+    half: bool = False  # float32 arrays are stored as float16, and read as float32 again
+    graphs: Mapping[str, bytes] = field(
+        default_factory=dict
+    )  # ONNX inference functions; their initializers are `arrays`
+    folder: Path | None = field(default=None, compare=False)  # where it was read from, with graphs and weights
+    files: Mapping[str, CheckedFile] = field(default_factory=dict, compare=False)  # weights and graphs in `folder`
 
     @property
     def weights_hash(self) -> str:
@@ -147,14 +108,7 @@ class StoredTable:
 def write_artifact(folder: str | PathLike[str], artifact: Artifact, *, half: bool = False) -> None:
     """Write a new directory atomically; an older one that deixis made is replaced.
 
-    Parameters
-    ----------
-    folder
-        Directory to write.
-    artifact
-        Its content.
-    half
-        Store all float32 arrays as float16, those of parts too.
+    With `half`, all float32 arrays are stored as float16, those of parts too.
 
     Examples
     --------
@@ -253,17 +207,8 @@ def read_artifact(
 ) -> Artifact:
     """Read a directory that `write_artifact` wrote.
 
-    Parameters
-    ----------
-    folder
-        Directory to read.
-    kind
-        Required kind; None accepts any.
-    mapped
-        Map arrays into memory, read-only, instead of reading them: for large ones of which few rows are used.
-    keep_half
-        Return half precision as it is stored instead of as float32: for `runtime.modules.set_weights`, because torch
-        converts it faster.
+    Another `kind` is refused, if one is given. `mapped` arrays are read-only and not read before they are used.
+    `keep_half` returns half precision as it is stored: for `runtime.modules.set_weights`, as torch converts it faster.
     """
     artifact = _read(Path(folder), mapped, keep_half, 1)
     if kind is not None and artifact.kind != kind:
@@ -444,7 +389,7 @@ def damaged(path: Path) -> Iterator[None]:
         if path.name in str(error) or str(path.parent.absolute()) in str(error):
             raise
         raise DeixisError(f"{path}: {error}") from error
-    except _DAMAGE as error:
+    except READ_ERRORS as error:
         reason = f"{type(error).__name__}: {short_reason(error)}"
         raise DeixisError(f"{path}: damaged, or not made by deixis ({reason})") from error
 
@@ -489,15 +434,7 @@ class Storable(ABC):
         """Build from the content that `to_artifact` gave."""
 
     def save(self, folder: str | PathLike[str], *, half: bool = False) -> None:
-        """Write a directory atomically, for `load`; an older one that deixis made is replaced.
-
-        Parameters
-        ----------
-        folder
-            Directory to write.
-        half
-            Store float32 arrays as float16. They are read as float32 again.
-        """
+        """Write a directory for `load`, as `write_artifact` does; with `half`, float32 arrays as float16."""
         write_artifact(folder, self.to_artifact(), half=half)
 
     @classmethod

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import lzma
 import os
 import re
 import stat
 import sys
+import zipfile
+import zlib
 from pathlib import Path, PureWindowsPath
+from tokenize import TokenError
 from typing import IO, Any
+
+from safetensors import SafetensorError
+
+# SyntaxError and TokenError: numpy, for a damaged array header.
+READ_ERRORS = (
+    *(ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, RuntimeError, SyntaxError),
+    *(TypeError, ValueError, SafetensorError, TokenError, lzma.LZMAError, zipfile.BadZipFile, zlib.error),
+)
+"""Errors that libraries raise on damaged files."""
 
 _MAX_NAME_BYTES = 200
 """File systems allow 255; this leaves room for suffixes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +15,7 @@ from PIL import Image, ImageDraw
 from deixis import geometry
 from deixis.errors import DeixisError
 from deixis.vision.feature_map import FeatureMap
-from deixis.vision.proposals import PROPOSERS, Proposer, best_boxes, open_proposer
-from deixis.vision.proposals.fixed import FixedProposer, shipped_boxes
+from deixis.vision.proposals import PROPOSERS, FixedProposer, Proposer, best_boxes, open_proposer, shipped_boxes
 from deixis.vision.proposals.opencv import EdgeBoxes, EdgeBoxesSettings, SelectiveSearch, SelectiveSearchSettings
 
 UNUSED = FeatureMap(np.zeros((1, 1, 1), np.float32), np.zeros(1, np.float32), (1, 1))
@@ -197,3 +197,26 @@ def test_without_proposals_the_whole_photo_is_the_proposal() -> None:
     found = best_boxes(np.empty((0, 4)), [], (7, 5), top=3)
     assert found.boxes.tolist() == [[0, 0, 7, 5]]
     assert found.scores.tolist() == [0]
+
+
+def test_boxes_are_fractions_of_the_photo() -> None:
+    found = FixedProposer([[0.1, 0.5, 0.2, 1.0]]).propose(Image.new("L", (50, 8)), None, top=5)
+    assert np.allclose(found.boxes, [[5, 4, 10, 8]])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [None, "", "[]", "{}", '{"boxes": [[0, 0, 1]]}', '{"boxes": [[0, 0, 1, 2]]}', '{"boxes": [["a", 0, 1, 1]]}',
+     '{"boxes": [[0.5, 0, 0.5, 1]]}', '{"boxes": []}', '{"boxes": [[0, 0, NaN, 1]]}', '{"boxes": 3}'],
+)  # fmt: skip
+def test_an_invalid_or_missing_file_is_named(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "boxes.json").write_text(text)
+    with pytest.raises(DeixisError, match=r"boxes\.json"):
+        FixedProposer.load(tmp_path / "boxes.json")
+
+
+def test_two_hundred_boxes_come_with_the_package() -> None:
+    boxes = shipped_boxes().boxes
+    assert boxes.shape == (200, 4)
+    assert len(np.unique(boxes, axis=0)) == 200

@@ -32,8 +32,7 @@ from deixis.data.formats.common import (
     to_json,
     write_text,
 )
-from deixis.data.formats.content import Content
-from deixis.data.formats.values import Value, xywh_to_corners
+from deixis.data.formats.content import Content, Value, xywh_to_corners
 from deixis.data.names import PhotoIds, Source
 from deixis.data.records import ENTITY_TYPES, AnnotationSource, Box, Caption, Photo
 from deixis.errors import DatasetError

@@ -33,9 +33,8 @@ from deixis.data.formats.common import (
     json_list,
     write_text,
 )
-from deixis.data.formats.content import Content
+from deixis.data.formats.content import Content, Value
 from deixis.data.formats.grounded import XYXY, GroundedPhoto, GroundedPhrase
-from deixis.data.formats.values import Value
 from deixis.data.names import PhotoIds, Source, check_split_name
 from deixis.data.records import ENTITY_TYPES, NOT_VISUAL, AnnotationSource, Photo
 from deixis.storage.files import is_file_name

@@ -22,8 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from deixis.data.formats.content import Content
-from deixis.data.formats.values import Value, xywh_to_corners
+from deixis.data.formats.content import Content, Value, xywh_to_corners
 from deixis.data.names import PhotoIds, Source
 from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
 

@@ -12,20 +12,19 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 
 from deixis.errors import DatasetError, short_reason
 from deixis.storage.archives import MAX_RATIO
+from deixis.storage.files import READ_ERRORS
 
 ID_NAMES = ("ids", "names", "files", "filenames", "file_names", "images", "image_ids", "photo_ids", "id")
 """Accepted names of the list of photo names."""
@@ -36,10 +35,6 @@ SAFE_BYTES = 2**30
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _MATLAB_HEADER = 512
 """Size of the header of a MATLAB file of version 7.3, before the HDF5 part."""
-
-# SyntaxError and TokenError: numpy, for a damaged array header.
-_DAMAGE = (OSError, ValueError, TypeError, LookupError, EOFError, RuntimeError, ArithmeticError, MemoryError,
-           SyntaxError, TokenError, zipfile.BadZipFile, zlib.error, SafetensorError)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -102,7 +97,7 @@ def readable(path: Path) -> Iterator[None]:
         raise DatasetError(f"{path}: no such file")
     try:
         yield
-    except _DAMAGE as error:
+    except READ_ERRORS as error:
         raise DatasetError(f"{path}: cannot be read ({short_reason(error) or type(error).__name__})") from error
 
 

@@ -14,7 +14,6 @@ from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from safetensors.numpy import save
 
 from deixis import __version__
@@ -22,7 +21,7 @@ from deixis.arrays import Floats
 from deixis.errors import DeixisError, short_reason
 from deixis.storage.atomic import new_file
 from deixis.storage.checksums import CheckedFile, FileChecks, seal, unseal
-from deixis.storage.files import hash_file, read_regular
+from deixis.storage.files import READ_ERRORS, hash_file, read_regular
 from deixis.storage.progress import OnProgress
 from deixis.storage.tensors import TensorFile
 from deixis.vision.feature_map import FeatureMap
@@ -326,22 +325,12 @@ def _explain_damage(path: Path) -> Iterator[None]:
     """Turn errors from a missing or inconsistent shard into a `DeixisError`."""
     try:
         yield
-    except (
-        FileNotFoundError,
-        SafetensorError,
-        ValueError,
-        KeyError,
-        IndexError,
-        TypeError,
-        OverflowError,
-        RecursionError,
-    ) as error:
-        reason = short_reason(error)
+    except READ_ERRORS as error:
+        if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
+            raise _unreadable(path, error) from None
         raise DeixisError(
-            f"{path}: damaged ({reason}); run the same deixis features command again to compute this part"
+            f"{path}: damaged ({short_reason(error)}); run the same deixis features command again to compute this part"
         ) from None
-    except OSError as error:
-        raise _unreadable(path, error) from None
 
 
 def _unreadable(path: Path, error: OSError) -> DeixisError:
