@@ -18,8 +18,8 @@ from pathlib import Path
 
 from deixis.data.dataset import Dataset
 from deixis.data.records import Caption
-from deixis.language.chunker import Chunker
 from deixis.language.sentence import find_mentions
+from deixis.language.tagger import Chunker
 
 Spans = set[tuple[int, int]]
 Finder = Callable[[Sequence[Caption]], list[Spans]]

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
-from deixis.language.trees import Tree
+from deixis.language.trees import Tree, read_trees
 
+CAPTION_TREES = Path(__file__).parent.parent / "tests" / "language" / "caption_trees.txt"
+"""Captions written for this project, with hand-checked phrases: one tree a line, without parts of speech."""
+
+_CAPTION_LABELS = frozenset(["NP", "VP", "PP"])
+_BARE_WORD = re.compile(r"(?<=\s)[^\s()]+")
 _PUNCTUATION = frozenset([",", ":", "``", "''", "."])
 
 
@@ -59,3 +66,34 @@ def _offsets_without_punctuation(tree: Tree) -> list[int]:
 def _brackets(tree: Tree, offsets: list[int]) -> Counter[tuple[str, int, int]]:
     spans = ((node.label, offsets[node.start], offsets[node.end]) for node in tree.phrases())
     return Counter(("ADVP" if label == "PRT" else label, start, end) for label, start, end in spans if start < end)
+
+
+def read_caption_trees(path: Path = CAPTION_TREES) -> list[Tree]:
+    """Read trees whose words have no part of speech; punctuation is its own, and other words have X."""
+
+    def leaf(found: re.Match[str]) -> str:
+        return f"({found[0] if found[0] in _PUNCTUATION else 'X'} {found[0]})"
+
+    return read_trees(_BARE_WORD.sub(leaf, path.read_text(encoding="utf-8")), name=str(path))
+
+
+def caption_scores(gold: Iterable[Tree], found: Iterable[Tree]) -> BracketScores:
+    """Compare the noun, verb and prepositional phrases of captions, without repetition."""
+    common = in_gold = in_found = exact = sentences = 0
+    for expected, other in zip(gold, found, strict=True):
+        offsets = _offsets_without_punctuation(expected)
+        ours, theirs = (
+            {bracket for bracket in _brackets(tree, offsets) if bracket[0] in _CAPTION_LABELS}
+            for tree in (expected, other)
+        )
+        common, in_gold, in_found = common + len(ours & theirs), in_gold + len(ours), in_found + len(theirs)
+        exact, sentences = exact + (ours == theirs), sentences + 1
+    return BracketScores(common / in_found, common / in_gold, 2 * common / (in_gold + in_found), exact / sentences)
+
+
+def sentence_roots(gold: Iterable[Tree], found: Iterable[Tree]) -> tuple[float, float]:
+    """Return the share of full sentences whose root is S, and the share of fragments whose root is not."""
+    pairs = [(expected.label == "S", other.label == "S") for expected, other in zip(gold, found, strict=True)]
+    right = Counter(is_sentence for is_sentence, found_s in pairs if is_sentence == found_s)
+    every = Counter(is_sentence for is_sentence, _ in pairs)
+    return right[True] / every[True], right[False] / every[False]

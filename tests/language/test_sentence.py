@@ -18,12 +18,10 @@ import deixis.language.sentence as module
 from deixis.data.records import ENTITY_TYPES, Caption
 from deixis.errors import DatasetError, DeixisError
 from deixis.language import parser, trees
-from deixis.language.chunker import Chunker
 from deixis.language.entity_types import EntityTypes
 from deixis.language.parser import parse
 from deixis.language.sentence import Phrase, Sentence, find_mentions, parents, parse_sentences
-from deixis.language.sequence_model import MODELS
-from deixis.language.tagger import Tagger, tag
+from deixis.language.tagger import MODELS, Chunker, Tagger, tag
 from deixis.storage.artifacts import read_config
 from deixis.tokens import tokenize, words
 
@@ -236,7 +234,7 @@ def test_the_training_data_of_the_shipped_models_has_no_photo_of_dev(name: str, 
 
 def test_models_are_loaded_on_first_use() -> None:
     code = (
-        "import sys, deixis.language.sentence as m, deixis.language.chunker as c, deixis.language.entity_types as e\n"
+        "import sys, deixis.language.sentence as m, deixis.language.tagger as c, deixis.language.entity_types as e\n"
         "assert c.Chunker.shipped.cache_info().currsize == e.EntityTypes.shipped.cache_info().currsize == 0\n"
         "assert not {'torch', 'spacy', 'scipy'} & set(sys.modules)\n"
         "assert m.find_mentions('A dog runs.')"

@@ -17,10 +17,9 @@ from torch import Tensor, nn
 from deixis.errors import DeixisError
 from deixis.models.networks import Kind, TextEncoderShape, make_text_encoder
 from deixis.runtime import Array, Function, Functions
-from deixis.runtime import export as export_module
 from deixis.runtime import functions as functions_module
-from deixis.runtime.export import export_functions
-from deixis.runtime.modules import attention
+from deixis.runtime import modules as export_module
+from deixis.runtime.modules import attention, export_functions
 from deixis.storage.artifacts import WEIGHTS, read_artifact, write_artifact
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from train_chunker import labels_from_spans, types_from_phrases
 
-from deixis.language.chunker import spans_from_labels
+from deixis.language.tagger import spans_from_labels
 
 
 @st.composite

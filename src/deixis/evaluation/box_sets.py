@@ -32,23 +32,12 @@ COUNTS = {"set_f1_1": "one gold box", "set_f1_2": "two gold boxes", "set_f1_3": 
 
 @dataclass(frozen=True)
 class BoxSetScores(PlainResult):
-    """F1 of sets of boxes at an IoU of 0.5, in percent; means over mentions.
+    """F1 of sets of boxes at an IoU of 0.5, in percent; means over mentions."""
 
-    Attributes
-    ----------
-    set_f1
-        Of all mentions.
-    set_f1_1, set_f1_2, set_f1_3
-        Of mentions with one gold box, with two, and with three or more; None without such a mention.
-    set_n
-        Number of mentions of each of them.
-    interval
-        The 95 % bootstrap interval of each score.
-    """
-
-    set_f1: float
-    set_n: Mapping[str, int]
-    interval: Mapping[str, Interval]
+    set_f1: float  # of all mentions
+    set_n: Mapping[str, int]  # number of mentions of each of them
+    interval: Mapping[str, Interval]  # the 95 % bootstrap interval of each score
+    # Of mentions with one gold box, with two, and with three or more; None without such a mention
     set_f1_1: float | None = None
     set_f1_2: float | None = None
     set_f1_3: float | None = None

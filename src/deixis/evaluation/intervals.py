@@ -179,25 +179,15 @@ class NamedScores:
 
 @dataclass(frozen=True)
 class GroupScores(NamedScores, PlainResult):
-    """The scores of a group of queries, such as the mentions of one type; each is also an attribute by its name.
+    """The scores of a group of queries, such as the mentions of one type; each is also an attribute by its name."""
 
-    Attributes
-    ----------
-    n, photos
-        Number of queries and of their photos; intervals of groups in few photos are too narrow.
-    scores
-        Every score by its name.
-    interval
-        The 95 % interval of each score over the samples with a query of the group, or None.
-    no_interval
-        The reason if there is no interval.
-    """
-
+    # Number of queries and of their photos; intervals of groups in few photos are too narrow
     n: int
     photos: int
-    scores: dict[str, float]
+    scores: dict[str, float]  # every score by its name
+    # The 95 % interval of each score over the samples with a query of the group, or None
     interval: Mapping[str, Interval | None]
-    no_interval: str | None
+    no_interval: str | None  # the reason if there is no interval
 
     def as_json(self) -> dict[str, Any]:
         document = super().as_json()

@@ -36,28 +36,19 @@ def check_protocol(protocol: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A mention to localize in its photo.
+    """A mention to localize in its photo."""
 
-    Attributes
-    ----------
-    photo, caption, span
-        Photo id, index of the caption among all captions of the photo (including unrelated ones), and the offsets of
-        the mention in Unicode code points, end exclusive.
-    phrase, types
-        Text of the mention and its entity types.
-    boxes
-        All boxes of the chain, at least one: pixels of the photo, 0-based, end exclusive.
-    size
-        Width and height of the photo if known; only the blind baselines need it.
-    """
-
+    # Photo id, index of the caption among all captions of the photo (including unrelated ones), and the offsets of the
+    # mention in Unicode code points, end exclusive
     photo: str
     caption: int
     span: tuple[int, int]
+    # Text of the mention and its entity types
     phrase: str
     types: tuple[str, ...]
+    # All boxes of the chain, at least one: pixels of the photo, 0-based, end exclusive
     boxes: tuple[tuple[float, float, float, float], ...]
-    size: tuple[int, int] | None = None
+    size: tuple[int, int] | None = None  # width and height of the photo if known; only the blind baselines need it
 
     def gold(self, protocol: Protocol) -> geometry.Boxes:
         """Return the boxes that count as correct, as (n, 4)."""

@@ -37,28 +37,16 @@ PROTOCOL = (
 
 @dataclass(frozen=True)
 class NestingScores(PlainResult):
-    """Containment of boxes, in percent; means over pairs of phrases.
-
-    Attributes
-    ----------
-    contained
-        Mean share of a phrase's box that lies in the box of the phrase around it.
-    covered
-        Pairs in which that share is at least 90 %.
-    other_contained, other_covered
-        The control: the same for a longer phrase and phrases of the caption that are not inside it; None without any.
-    n, photos
-        Number of nested pairs and of photos.
-    interval
-        The 95 % bootstrap interval of each score.
-    """
+    """Containment of boxes, in percent; means over pairs of phrases."""
 
     protocol: str
+    # Number of nested pairs and of photos
     n: int
     photos: int
-    interval: Mapping[str, Interval]
-    contained: float
-    covered: float
+    interval: Mapping[str, Interval]  # the 95 % bootstrap interval of each score
+    contained: float  # mean share of a phrase's box that lies in the box of the phrase around it
+    covered: float  # pairs in which that share is at least 90 %
+    # The control: the same for a longer phrase and phrases of the caption that are not inside it; None without any
     other_contained: float | None = None
     other_covered: float | None = None
 

@@ -216,60 +216,42 @@ TIES = "of equal scores the box given first is the better one; across mentions, 
 
 @dataclass(frozen=True)
 class LocalizationResult(PlainResult):
-    """Localization scores, in percent.
+    """Localization scores, in percent."""
 
-    Attributes
-    ----------
-    protocol, ties, ap_rule
-        The protocol, the tie rule and the rule of average precision.
-    n, photos, missing, ignored
-        Number of scored mentions and of their photos; of mentions without a prediction, which count as wrong; and of
-        predictions left out because they match no mention.
-    r1, r5, r10, upper_bound
-        Mentions with a correct box among the best 1, 5, 10 and among all predicted boxes.
-    r5_nms, r10_nms
-        Recall after NMS of the boxes of each mention at an IoU of 0.5, as in the code released with Entities.
-    ap, ap_nms
-        Mean over distinct phrases of the average precision, before and after NMS.
-    ranked_photos
-        Mean over distinct phrases of the number of photos whose regions were ranked.
-    macro_r1, macro_ap, macro_ap_nms
-        Means over the types that occur, None if no mention has a type. `macro_ap` is the "(mean)" of Table 4 of the
-        Entities paper.
-    by_type, by_phrase
-        Scores with intervals by entity type (a mention with several types counts in each), and of the most frequent
-        distinct phrases.
-    proposals
-        Mean and maximum number of boxes per mention.
-    blind_r1, blind_single_r1
-        R@1 of the best fixed box of the type, and of the single best fixed box, if `blind` was passed.
-    interval
-        The 95 % bootstrap interval of each score.
-    """
-
+    # The protocol, the tie rule and the rule of average precision
     protocol: Protocol
     ties: str
     ap_rule: ApRule
+    # Number of scored mentions and of their photos; of mentions without a prediction, which count as wrong; and of
+    # predictions left out because they match no mention
     n: int
     photos: int
     missing: int
     ignored: int
+    # Mentions with a correct box among the best 1, 5, 10 and among all predicted boxes
     r1: float
     r5: float
     r10: float
     upper_bound: float
+    # Recall after NMS of the boxes of each mention at an IoU of 0.5, as in the code released with Entities
     r5_nms: float
     r10_nms: float
+    # Mean over distinct phrases of the average precision, before and after NMS
     ap: float
     ap_nms: float
-    ranked_photos: float
+    ranked_photos: float  # mean over distinct phrases of the number of photos whose regions were ranked
+    # Scores with intervals by entity type (a mention with several types counts in each), and of the most frequent
+    # distinct phrases
     by_type: Mapping[str, GroupScores]
     by_phrase: Mapping[str, GroupScores]
-    proposals: Mapping[str, float]
-    interval: Mapping[str, Interval]
+    proposals: Mapping[str, float]  # mean and maximum number of boxes per mention
+    interval: Mapping[str, Interval]  # the 95 % bootstrap interval of each score
+    # Means over the types that occur, None if no mention has a type. `macro_ap` is the "(mean)" of Table 4 of the
+    # Entities paper.
     macro_r1: float | None = None
     macro_ap: float | None = None
     macro_ap_nms: float | None = None
+    # R@1 of the best fixed box of the type, and of the single best fixed box, if `blind` was passed
     blind_r1: float | None = None
     blind_single_r1: float | None = None
 

@@ -60,52 +60,26 @@ JsonValue = str | int | float | None | dict[str, int] | dict[str, list[float] | 
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """The queries of one direction that have a correct answer.
+    """The queries of one direction that have a correct answer."""
 
-    Attributes
-    ----------
-    ranks
-        Rank of the best correct answer; inf if a shortlist has none.
-    candidates
-        Number of ranked answers.
-    units
-        Index of the photo of the query.
-    photos
-        Number of photos.
-    without_positive
-        Number of queries that were left out because they have no correct answer.
-    matches, match_queries
-        Rank of every correct answer in the ranked list, and the index of its query; None unless they were asked for.
-    """
-
-    ranks: FloatArray
-    candidates: IntArray
-    units: IntArray
-    photos: int
-    without_positive: int = 0
+    ranks: FloatArray  # rank of the best correct answer; inf if a shortlist has none
+    candidates: IntArray  # number of ranked answers
+    units: IntArray  # index of the photo of the query
+    photos: int  # number of photos
+    without_positive: int = 0  # number of queries that were left out because they have no correct answer
+    # Rank of every correct answer in the ranked list, and the index of its query; None unless they were asked for
     matches: FloatArray | None = None
     match_queries: IntArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class RetrievalResult(NamedScores):
-    """Retrieval scores. Each score is also an attribute by its JSON name: `result.i2t_r1`.
+    """Retrieval scores. Each score is also an attribute by its JSON name: `result.i2t_r1`."""
 
-    Attributes
-    ----------
-    n
-        Number of photos, the units of the bootstrap.
-    ks
-        The K values of R@K.
-    rankings
-        The ranks of each direction (`i2t`, `t2i`, `s2s`, or empty for regions).
-    protocol, ties
-        Description of the protocol and of the tie rule.
-    """
-
-    n: int
-    ks: tuple[int, ...]
-    rankings: Mapping[str, Ranking]
+    n: int  # number of photos, the units of the bootstrap
+    ks: tuple[int, ...]  # the K values of R@K
+    rankings: Mapping[str, Ranking]  # the ranks of each direction (`i2t`, `t2i`, `s2s`, or empty for regions)
+    # Description of the protocol and of the tie rule
     protocol: str
     ties: str = TIE_RULE
 

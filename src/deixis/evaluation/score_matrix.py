@@ -20,22 +20,13 @@ _CELLS_PER_BLOCK = 1 << 24
 
 @dataclass(frozen=True)
 class ScoreBlocks:
-    """A score matrix that is computed in blocks of rows, so that it need not fit in memory.
+    """A score matrix that is computed in blocks of rows, so that it need not fit in memory."""
 
-    Attributes
-    ----------
-    shape
-        Number of rows and columns.
-    rows
-        Function from `begin` and `end` to the scores of these rows. It is called twice for each block when both
-        directions are ranked, and must return the same scores.
-    rows_at_once
-        Number of rows per block; by default as many as give about 17 million scores.
-    """
-
-    shape: tuple[int, int]
+    shape: tuple[int, int]  # number of rows and columns
+    # Function from `begin` and `end` to the scores of these rows. It is called twice for each block when both
+    # directions are ranked, and must return the same scores.
     rows: Callable[[int, int], AnyArray]
-    rows_at_once: int | None = None
+    rows_at_once: int | None = None  # number of rows per block; by default as many as give about 17 million scores
 
 
 Scores = npt.ArrayLike | ScoreBlocks

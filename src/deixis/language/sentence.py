@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from deixis.data.records import Caption, Mention
 from deixis.errors import DeixisError
-from deixis.language.chunker import Chunker, Span
 from deixis.language.entity_types import EntityTypes
-from deixis.language.tagger import tag
+from deixis.language.tagger import Chunker, Span, tag
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.tokens import Token, tokenize, words
 
@@ -189,15 +188,6 @@ class Sentence:
 class Phrase:
     """A span of a sentence.
 
-    Attributes
-    ----------
-    sentence
-        The sentence.
-    start, end
-        Token span, end exclusive.
-    types
-        Entity types (`deixis.data.records.ENTITY_TYPES`) if known.
-
     Examples
     --------
     >>> phrase = Sentence("Two dogs in snow.").phrases[1]
@@ -205,10 +195,11 @@ class Phrase:
     ('snow', (12, 16), <Tree (NP (NN snow))>, True)
     """
 
-    sentence: Sentence
+    sentence: Sentence  # the sentence
+    # Token span, end exclusive
     start: int
     end: int
-    types: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()  # entity types (`deixis.data.records.ENTITY_TYPES`) if known
 
     @property
     def tokens(self) -> tuple[Token, ...]:

@@ -271,8 +271,7 @@ class Functions:
         """Artifact of the network: its weights, its functions as graphs, and other `arrays` of the model."""
         if self._module is None and self._artifact is not None and self._artifact.graphs:
             return Artifact(kind, settings, self._artifact.arrays, graphs=self._artifact.graphs)
-        from deixis.runtime.export import export_functions
-        from deixis.runtime.modules import weights_of
+        from deixis.runtime.modules import export_functions, weights_of
 
         if self._graphs is None:  # they do not depend on the weights
             self._graphs = export_functions(self.module)

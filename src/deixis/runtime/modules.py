@@ -1,10 +1,19 @@
-"""Torch modules on arrays: inference functions, weights, and attention that is exported as one operator."""
+"""Torch modules on arrays: inference functions, weights, and the export of functions as ONNX graphs without weights.
+
+The TorchScript exporter is used: it keeps recurrent layers with sequence lengths as one operator, keeps the names of
+weights, and takes a fifth of the time of the newer exporter.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import io
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,6 +21,19 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
+
+from deixis.runtime.devices import INSTALL_TRAIN
+from deixis.runtime.functions import Array, Function
+
+if TYPE_CHECKING:
+    import onnx
+
+OPSET = 20
+_NETWORK = "network."
+_SINGLE = ":single"
+_RECURRENT = ("GRU", "LSTM", "RNN")
+_GATED = 3
+"""Inputs of a recurrent layer that have gates: the weights of the words and of the state, and the biases."""
 
 
 @contextmanager
@@ -123,3 +145,219 @@ def set_weights(network: nn.Module, arrays: Mapping[str, NDArray[Any]]) -> None:
 def _to_weight(array: NDArray[Any], dtype: torch.dtype) -> Tensor:
     """Convert an array; memory-mapped arrays are copied, because they are read-only and torch needs writable ones."""
     return torch.from_numpy(array).to(dtype) if array.flags.writeable else torch.tensor(array, dtype=dtype)
+
+
+def export_functions(module: nn.Module, functions: Sequence[Function] | None = None) -> dict[str, bytes]:
+    """Return the graph of each function, by name; none, and a warning, if the package onnx is not installed.
+
+    What training changes must be a parameter or a buffer of the module; everything else becomes a constant.
+    """
+    if functions is None:
+        declared: Any = getattr(module, "functions", list)
+        functions = declared()
+    if not functions:
+        return {}
+    if find_spec("onnx") is None:
+        warnings.warn(
+            f"saved without graphs, so torch must compute; with the package onnx: {INSTALL_TRAIN}", stacklevel=2
+        )
+        return {}
+    with eval_mode(module), torch.no_grad():
+        return {function.name: _export(module, function) for function in functions}
+
+
+class _Caller(nn.Module):
+    """Calls one function of a module, because the exporter takes modules."""
+
+    def __init__(self, module: nn.Module, function: str) -> None:
+        super().__init__()
+        self.network = module
+        self._function = function
+
+    def forward(self, *inputs: Tensor) -> Any:
+        return getattr(self.network, self._function)(*inputs)
+
+
+def _export(module: nn.Module, function: Function) -> bytes:
+    import onnx
+
+    device = next(module.parameters()).device
+    written = io.BytesIO()
+    varying = {
+        name: {axis: size for axis, size in enumerate(array.shape) if isinstance(size, str)}
+        for name, array in {**function.inputs, **function.outputs}.items()
+    }
+    with _without_warnings():
+        torch.onnx.export(
+            _Caller(module, function.name).eval(),
+            tuple(tensor.to(device) for tensor in _examples(function)),
+            written,  # type: ignore[arg-type] # the stubs lack files
+            dynamo=False,
+            opset_version=OPSET,
+            export_params=False,
+            do_constant_folding=False,
+            input_names=list(function.inputs),
+            output_names=list(function.outputs),
+            dynamic_axes={name: axes for name, axes in varying.items() if axes},
+        )
+    model = onnx.load_from_string(written.getvalue())
+    _take_weights_out(model, function)
+    _order_gates(model)
+    model.graph.name = function.name
+    for node in model.graph.node:
+        node.ClearField("doc_string")
+        node.ClearField("name")
+    return bytes(model.SerializeToString())
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Hide warnings: the tracer warns of every size that Python code reads, and writes some of them to file 2."""
+    sys.stderr.flush()
+    stderr = os.dup(2)
+    try:
+        with open(os.devnull, "wb") as nowhere, warnings.catch_warnings():  # noqa: PTH123 - a device, not a path
+            warnings.simplefilter("ignore")
+            os.dup2(nowhere.fileno(), 2)
+            yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+
+
+def _examples(function: Function) -> list[Tensor]:
+    """Return inputs of different sizes in all named dimensions."""
+    names = [size for array in function.inputs.values() for size in array.shape if isinstance(size, str)]
+    sizes = {name: number for number, name in enumerate(dict.fromkeys(names), start=2)} | dict(function.sizes)
+    return [_example(array, sizes) for array in function.inputs.values()]
+
+
+def _example(array: Array, sizes: Mapping[str, int]) -> Tensor:
+    shape = [sizes[size] if isinstance(size, str) else size for size in array.shape]
+    return torch.full(shape, array.example, dtype=getattr(torch, array.dtype))
+
+
+def _unused_input(name: str, array: Array) -> onnx.ValueInfoProto:
+    """An input that the function does not use, which the exporter leaves out."""
+    from onnx import helper
+
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(array.dtype)), array.shape)
+
+
+def _take_weights_out(model: onnx.ModelProto, function: Function) -> None:
+    """Make external initializers of the weights, which the exporter left as inputs of the graph.
+
+    Weights may be stored in half precision, so each is cast to single precision; rows of a table are cast after they
+    were gathered. ONNX Runtime computes casts of weights once, when it opens the graph.
+    """
+    from onnx import TensorProto, helper
+
+    graph = model.graph
+    weights = [value for value in graph.input if value.name not in function.inputs]
+    kept = {value.name: value for value in graph.input if value.name in function.inputs}
+    inputs = [kept.get(name) or _unused_input(name, array) for name, array in function.inputs.items()]
+    casts, after = [], {}
+    for value in weights:
+        stored = value.name.removeprefix(_NETWORK)
+        dims = [size.dim_value for size in value.type.tensor_type.shape.dim]
+        readers = [(node, slot) for node in graph.node for slot, name in enumerate(node.input) if name == value.name]
+        if not readers:
+            continue
+        tensor = TensorProto(name=stored, dims=dims, data_type=value.type.tensor_type.elem_type)
+        tensor.data_location = TensorProto.EXTERNAL
+        graph.initializer.append(tensor)
+        is_float = tensor.data_type == TensorProto.FLOAT
+        only_gathered = all(node.op_type == "Gather" and slot == 0 for node, slot in readers)
+        name = stored
+        if is_float and not only_gathered:
+            name = stored + _SINGLE
+            casts.append(helper.make_node("Cast", [stored], [name], to=TensorProto.FLOAT))
+        for node, slot in readers:
+            node.input[slot] = name
+            if is_float and only_gathered:
+                rows = node.output[0]
+                node.output[0] = rows + ":stored"
+                after[node.output[0]] = helper.make_node("Cast", [node.output[0]], [rows], to=TensorProto.FLOAT)
+    nodes = list(casts)
+    for node in graph.node:
+        nodes.append(node)
+        nodes += [after[name] for name in node.output if name in after]
+    del graph.node[:], graph.input[:]
+    graph.node.extend(nodes)
+    graph.input.extend(inputs)
+
+
+def _order_gates(model: onnx.ModelProto) -> None:
+    """Order the rows of the weights of recurrent layers by one selection, before they are cast to single precision.
+
+    ONNX has the gates in another order than torch. The exporter cuts and joins copies in single precision, which ONNX
+    Runtime makes when it opens the graph: several times the memory of the weights.
+    """
+    from onnx import TensorProto, helper, numpy_helper
+
+    graph = model.graph
+    maker = {name: node for node in graph.node for name in node.output}
+    weights = {each.name for each in graph.initializer if each.data_location == TensorProto.EXTERNAL}
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.node:
+        if node.op_type in _RECURRENT:
+            for slot in range(1, 1 + _GATED):
+                name = node.input[slot]
+                steps = _steps_to(name, maker)
+                parts = list(dict.fromkeys(part for step in steps for part in step.input if part in weights))
+                if not parts:  # a layer without biases
+                    continue
+                order = _row_order(model, name, steps, parts)
+                joined, rows, indices = (f"{name}:{part}" for part in ("joined", "rows", "order"))
+                graph.initializer.append(numpy_helper.from_array(order, indices))
+                nodes += [
+                    helper.make_node("Concat", parts, [joined], axis=0),
+                    helper.make_node("Gather", [joined, indices], [rows], axis=0),
+                    helper.make_node("Cast", [rows], [f"{name}:single"], to=TensorProto.FLOAT),
+                ]
+                node.input[slot] = f"{name}:single"
+        nodes.append(node)
+    used = {each.name for each in graph.output}
+    kept = []
+    for node in reversed(nodes):
+        if used & set(node.output):
+            kept.append(node)
+            used |= set(node.input)
+    del graph.node[:]
+    graph.node.extend(reversed(kept))
+
+
+def _steps_to(name: str, maker: Mapping[str, onnx.NodeProto]) -> list[onnx.NodeProto]:
+    """Return the nodes that compute something, in their order, without repetition."""
+    found: dict[int, onnx.NodeProto] = {}
+
+    def visit(name: str) -> None:
+        if (node := maker.get(name)) is not None and id(node) not in found:
+            for part in node.input:
+                visit(part)
+            found[id(node)] = node
+
+    visit(name)
+    return list(found.values())
+
+
+def _row_order(
+    model: onnx.ModelProto, name: str, steps: Sequence[onnx.NodeProto], parts: Sequence[str]
+) -> NDArray[np.int32]:
+    """Return, for each row of a result, which row of the joined weights it is: what the steps make of row numbers."""
+    from onnx import TensorProto, helper
+    from onnx.reference import ReferenceEvaluator
+
+    shapes = {each.name: tuple(each.dims) for each in model.graph.initializer}
+    inputs, begin = {}, 0
+    for part in parts:
+        rows, *columns = shapes[part]
+        numbers = np.arange(begin, begin + rows, dtype=np.float32)
+        inputs[part] = np.broadcast_to(numbers.reshape(-1, *(1 for _ in columns)), shapes[part])
+        begin += rows
+    values = [helper.make_tensor_value_info(part, TensorProto.FLOAT, shapes[part]) for part in parts]
+    result = helper.make_empty_tensor_value_info(name)
+    moved = helper.make_model(helper.make_graph(steps, "rows", values, [result]), opset_imports=model.opset_import)
+    outputs: Any = ReferenceEvaluator(moved).run(None, inputs)
+    order: NDArray[np.int32] = outputs[0].reshape(*outputs[0].shape[:2], -1)[..., 0].astype(np.int32)
+    return order

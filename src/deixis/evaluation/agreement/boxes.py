@@ -46,24 +46,17 @@ PROTOCOL = "GIoU distance, best matching of sets, chance from pairs of different
 
 @dataclass(frozen=True, eq=False)
 class DrawnBoxes:
-    """The boxes that one annotator drew for one item.
+    """The boxes that one annotator drew for one item."""
 
-    Attributes
-    ----------
-    photo, item, annotator
-        An item is what several annotators drew boxes for, such as one chain of one photo.
-    boxes
-        (n, 4); an empty array means that the annotator found nothing to draw. An item that an annotator skipped or
-        never saw has no record.
-    size
-        Width and height of the photo. With it, boxes of different photos are compared relative to their photos,
-        otherwise in pixels.
-    """
-
+    # An item is what several annotators drew boxes for, such as one chain of one photo
     photo: str
     item: str
     annotator: str
+    # (n, 4); an empty array means that the annotator found nothing to draw. An item that an annotator skipped or never
+    # saw has no record.
     boxes: Boxes
+    # Width and height of the photo. With it, boxes of different photos are compared relative to their photos, otherwise
+    # in pixels.
     size: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
@@ -82,39 +75,26 @@ class DrawnBoxes:
 
 @dataclass(frozen=True)
 class BoxAgreement(PlainResult):
-    """Agreement of annotators on boxes.
+    """Agreement of annotators on boxes."""
 
-    Attributes
-    ----------
-    sigma
-        Fraction of observed distances that are significantly small: fewer than 5 % of the expected distances are
-        at most as large. 0.05 or less is chance, 1 is perfect.
-    ks
-        One-sided Kolmogorov–Smirnov statistic: the largest amount by which the distribution of observed distances lies
-        above that of expected ones. 0 is chance, 1 is perfect.
-    alpha
-        Krippendorff's α over distances: 1 − mean observed / mean expected.
-    mean_iou
-        Mean over pairs of annotations of the IoU of matched boxes (0 for unmatched boxes), divided by the size of the
-        larger set; 1 if both are empty. Not corrected for chance.
-    pairs, items, photos, alone
-        Number of observed distances, of their items and photos, and of items with one annotator, which count only in
-        the expected distances.
-    expected_pairs
-        Number of expected distances.
-    interval
-        The 95 % interval of the four scores over photos; the expected distances are held fixed.
-    """
-
+    # Fraction of observed distances that are significantly small: fewer than 5 % of the expected distances are at most
+    # as large. 0.05 or less is chance, 1 is perfect.
     sigma: float
+    # One-sided Kolmogorov–Smirnov statistic: the largest amount by which the distribution of observed distances lies
+    # above that of expected ones. 0 is chance, 1 is perfect.
     ks: float
-    alpha: float
+    alpha: float  # Krippendorff's α over distances: 1 − mean observed / mean expected
+    # Mean over pairs of annotations of the IoU of matched boxes (0 for unmatched boxes), divided by the size of the
+    # larger set; 1 if both are empty. Not corrected for chance.
     mean_iou: float
+    # Number of observed distances, of their items and photos, and of items with one annotator, which count only in the
+    # expected distances
     pairs: int
     items: int
     photos: int
     alone: int
-    expected_pairs: int
+    expected_pairs: int  # number of expected distances
+    # The 95 % interval of the four scores over photos; the expected distances are held fixed
     interval: Mapping[str, Interval]
     protocol: str
 

@@ -37,37 +37,23 @@ class PrecisionRecall(PlainResult):
 
 @dataclass(frozen=True)
 class ChainAgreement(PlainResult):
-    """Agreement of two groupings of mentions over all photos.
+    """Agreement of two groupings of mentions over all photos."""
 
-    Attributes
-    ----------
-    muc
-        Fraction of the links of the chains that the other side has too. Ignores chains of one mention.
-    b3
-        Per mention: the fraction of its chain that is in its chain on the other side.
-    ceaf_m, ceaf_e
-        Best one-to-one matching of the chains, by the number of common mentions (`ceaf_m`, φ3) or by their fraction of
-        the sizes of both chains (`ceaf_e`, φ4).
-    conll
-        Mean F1 of MUC, B³ and CEAF_e.
-    n, photos
-        Number of mentions on either side, and of photos.
-    key_only, response_only
-        Number of twinless mentions.
-    interval
-        The 95 % interval of `conll` and of the F1 of each measure, over photos.
-    """
-
+    # Fraction of the links of the chains that the other side has too. Ignores chains of one mention.
     muc: PrecisionRecall
-    b3: PrecisionRecall
+    b3: PrecisionRecall  # per mention: the fraction of its chain that is in its chain on the other side
+    # Best one-to-one matching of the chains, by the number of common mentions (`ceaf_m`, φ3) or by their fraction of
+    # the sizes of both chains (`ceaf_e`, φ4)
     ceaf_m: PrecisionRecall
     ceaf_e: PrecisionRecall
-    conll: float
+    conll: float  # mean F1 of MUC, B³ and CEAF_e
+    # Number of mentions on either side, and of photos
     n: int
     photos: int
+    # Number of twinless mentions
     key_only: int
     response_only: int
-    interval: Mapping[str, Interval]
+    interval: Mapping[str, Interval]  # the 95 % interval of `conll` and of the F1 of each measure, over photos
     protocol: str = "sums over photos; twinless mentions stay where they are"
 
 

@@ -33,53 +33,35 @@ class NoCategory(Enum):
 
 @dataclass(frozen=True)
 class Judgement:
-    """The answer of one annotator for one item.
+    """The answer of one annotator for one item."""
 
-    Attributes
-    ----------
-    photo, item, annotator
-        The item is a question about the photo.
-    answer
-        A category (any hashable value) or a member of `NoCategory`.
-    """
-
+    # The item is a question about the photo
     photo: str
     item: str
     annotator: str
-    answer: Hashable
+    answer: Hashable  # a category (any hashable value) or a member of `NoCategory`
 
 
 @dataclass(frozen=True)
 class JudgementAgreement(PlainResult):
-    """Agreement of annotators on judgements.
-
-    Attributes
-    ----------
-    coefficient
-        Agreement beyond chance: 0 is chance, 1 is perfect. None if all answers are the same, because agreement then
-        equals chance.
-    observed, expected
-        Fraction of agreeing pairs of answers, observed and by chance.
-    n, photos
-        Number of compared items and of their photos.
-    answers, absent, not_answered
-        Number of answers of these items, of *absent* among them, and of skipped items.
-    left_out
-        Number of items with too few answers to compare.
-    interval
-        The 95 % interval of the coefficient over photos; a sample with a single distinct answer counts as 1.
-    """
+    """Agreement of annotators on judgements."""
 
     protocol: str
+    # Agreement beyond chance: 0 is chance, 1 is perfect. None if all answers are the same, because agreement then
+    # equals chance.
     coefficient: float | None
+    # Fraction of agreeing pairs of answers, observed and by chance
     observed: float
     expected: float
+    # Number of compared items and of their photos
     n: int
     photos: int
+    # Number of answers of these items, of *absent* among them, and of skipped items
     answers: int
     absent: int
     not_answered: int
-    left_out: int
+    left_out: int  # number of items with too few answers to compare
+    # The 95 % interval of the coefficient over photos; a sample with a single distinct answer counts as 1
     interval: Mapping[str, Interval]
 
 

@@ -47,53 +47,34 @@ JsonValue = str | int | float | dict[str, list[float] | None] | None
 
 @dataclass(frozen=True, eq=False)
 class CaptionScores:
-    """Scores of a set of candidate captions, in percent.
+    """Scores of a set of candidate captions, in percent."""
 
-    Attributes
-    ----------
-    bleu1, bleu2, bleu3, bleu4
-        Corpus BLEU with the closest reference length.
-    cider, cider_d
-        CIDEr and CIDEr-D times 100. COCO's evaluation and published tables call `cider_d` CIDEr.
-    rouge_l, meteor
-        ROUGE-L and METEOR 1.5.
-    novel
-        Candidates that are not a training caption; None if `training` was not passed.
-    distinct_1, distinct_2
-        Distinct words and distinct bigrams over all words and bigrams of the candidates.
-    distinct_sentences
-        Number of different candidate sentences (not a percentage).
-    n
-        Number of photos, the units of the bootstrap.
-    protocol, ties
-        Description of the protocol and of the tie rules.
-    per_photo
-        The values of each score per photo. For BLEU and METEOR their mean is not the score.
-    statistics
-        Each score as a statistic over photos, for `deixis.evaluation.intervals`. Bootstrap samples keep the document
-        frequencies of the full set in CIDEr; diversity uses jackknife pseudo-values (see `metrics.Diversity`).
-    captions
-        The tokenized captions.
-    """
-
+    # Corpus BLEU with the closest reference length
     bleu1: float
     bleu2: float
     bleu3: float
     bleu4: float
+    # CIDEr and CIDEr-D times 100. COCO's evaluation and published tables call `cider_d` CIDEr.
     cider: float
     cider_d: float
+    # ROUGE-L and METEOR 1.5
     rouge_l: float
     meteor: float
-    novel: float | None
+    novel: float | None  # candidates that are not a training caption; None if `training` was not passed
+    # Distinct words and distinct bigrams over all words and bigrams of the candidates
     distinct_1: float
     distinct_2: float
-    distinct_sentences: float
-    n: int
+    distinct_sentences: float  # number of different candidate sentences (not a percentage)
+    n: int  # number of photos, the units of the bootstrap
+    # Description of the protocol and of the tie rules
     protocol: str
     ties: str
+    # The values of each score per photo. For BLEU and METEOR their mean is not the score.
     per_photo: Mapping[str, FloatArray] = field(repr=False)
+    # Each score as a statistic over photos, for `deixis.evaluation.intervals`. Bootstrap samples keep the document
+    # frequencies of the full set in CIDEr; diversity uses jackknife pseudo-values (see `metrics.Diversity`).
     statistics: Mapping[str, Statistic] = field(repr=False)
-    captions: CaptionSet = field(repr=False)
+    captions: CaptionSet = field(repr=False)  # the tokenized captions
 
     @property
     def photos(self) -> tuple[str, ...]:
@@ -235,24 +216,14 @@ class PerplexityScores:
 
     For a set the sum runs over all words, so that long sentences count more. Out-of-vocabulary words are scored as the
     unknown word, which makes the task easier, so compare perplexities only at the same vocabulary.
-
-    Attributes
-    ----------
-    perplexity
-        Perplexity over all words and end tokens.
-    oov
-        Percentage of unknown words, end tokens not counted; None if `unknown` was not passed.
-    bits, lengths
-        Of each sentence, its negative log2 probability, and its number of words and end tokens.
-    n
-        Number of photos, the units of the bootstrap.
     """
 
-    perplexity: float
-    oov: float | None
+    perplexity: float  # perplexity over all words and end tokens
+    oov: float | None  # percentage of unknown words, end tokens not counted; None if `unknown` was not passed
+    # Of each sentence, its negative log2 probability, and its number of words and end tokens
     bits: FloatArray
     lengths: IntArray
-    n: int
+    n: int  # number of photos, the units of the bootstrap
     statistics: dict[str, Statistic]
     protocol: str = "base 2 over all words, end signs counted, unknown words scored as the unknown word"
 

@@ -114,18 +114,10 @@ def token_counts(sentences: Sequence[Text], vectors: WordVectors) -> tuple[IntAr
 
 @dataclass(frozen=True)
 class WordMeans:
-    """Averages values over the known words of each sentence.
+    """Averages values over the known words of each sentence."""
 
-    Attributes
-    ----------
-    rows
-        The distinct rows of the known words in all sentences.
-    words
-        The known words of each sentence, as indices in `rows`.
-    """
-
-    rows: IntArray
-    words: list[IntArray]
+    rows: IntArray  # the distinct rows of the known words in all sentences
+    words: list[IntArray]  # the known words of each sentence, as indices in `rows`
 
     @classmethod
     def of(cls, sentences: Sequence[Text], vectors: WordVectors) -> WordMeans:

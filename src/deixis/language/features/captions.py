@@ -58,21 +58,13 @@ class Recipe:
 
 @dataclass(frozen=True)
 class CaptionManifest:
-    """The manifest of cached text features.
-
-    Attributes
-    ----------
-    learned
-        Hash of everything that fitting depends on: kind, word vectors, code, tokenizer and training captions.
-    data
-        Hash of the captions of the data set.
-    file, sha256, bytes, crc32
-        The array file, its hash, size and checksums. Older versions have no checksums.
-    """
+    """The manifest of cached text features."""
 
     kind: str
+    # Hash of everything that fitting depends on: kind, word vectors, code, tokenizer and training captions
     learned: str
-    data: str
+    data: str  # hash of the captions of the data set
+    # The array file, its hash, size and checksums. Older versions have no checksums.
     file: str
     sha256: str
     captions: int

@@ -168,22 +168,12 @@ def _nearest(vectors: Floats, centres: FloatArray) -> NDArray[np.intp]:
 
 @dataclass(frozen=True)
 class Components:
-    """The parameters of a mixture of K components in D dimensions.
+    """The parameters of a mixture of K components in D dimensions."""
 
-    Attributes
-    ----------
-    weights : array of float32, (K,)
-    locations : array of float32, (K, D)
-        Means of Gaussians, medians of Laplacians.
-    scales : array of float32, (K, D)
-        Standard deviations of Gaussians, mean absolute deviations of Laplacians.
-    laplacian : array of bool, (K, D)
-    """
-
-    weights: Floats
-    locations: Floats
-    scales: Floats
-    laplacian: NDArray[np.bool_]
+    weights: Floats  # (K,)
+    locations: Floats  # (K, D) means of Gaussians, medians of Laplacians
+    scales: Floats  # (K, D) standard deviations of Gaussians, mean absolute deviations of Laplacians
+    laplacian: NDArray[np.bool_]  # (K, D)
 
     def log_joint(self, vectors: Floats) -> FloatArray:
         """Return the log of weight times density, for each vector and component."""
