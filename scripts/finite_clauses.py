@@ -73,6 +73,7 @@ class FiniteClauses:
         self._known = known_verbs
         participles = (node.word for tree in trees for node in tree.leaves() if node.label == "VBN")
         self._passives = Counter(word.lower() for word in participles if word)
+        self._finite = {third_person(lemma): lemma for lemma in known_verbs} | {lemma: lemma for lemma in known_verbs}
         self._verbs: dict[tuple[str, ...], Counter[str]] = {}
         for verb, after in (found for tree in trees for found in self._participle_phrases(tree)):
             self._verbs.setdefault(_frame(after), Counter())[verb] += 1
@@ -85,8 +86,10 @@ class FiniteClauses:
                     yield lemma, node.children[1:]
 
     def clause(self, tree: Tree, rng: random.Random) -> Tree | None:
-        """Return a sentence made from the noun phrase with a participle at the root, or None without one."""
+        """Return a sentence made from a noun phrase with a participle, or from a sentence in the present tense."""
         *parts, end = tree.children if tree.children[-1].label == "." else (*tree.children, None)
+        if tree.label == "S":
+            return self._in_the_past(tree)
         if tree.label != "NP" or len(parts) < 2 or parts[-1].label != "VP" or parts[0].label != "NP":
             return None
         *subject, action = parts
@@ -118,6 +121,17 @@ class FiniteClauses:
             verb = "VBD", form
         replaced[action.start] = verb
         return _with_words(phrase("S", [noun, action, *([end] if end else [])]), replaced)
+
+    def _in_the_past(self, tree: Tree) -> Tree | None:
+        """The sentence with its finite verb in the past tense, or None without a verb that is known."""
+        action = next((child for child in tree.children if child.label == "VP"), None)
+        verb = action.children[0] if action else None
+        if verb is None or verb.word is None or verb.label not in ("VBZ", "VBP"):
+            return None
+        word = verb.word.lower()
+        lemma = self._finite.get(word)
+        form = {"is": "was", "are": "were"}.get(word) or (past(lemma) if lemma else None)
+        return _with_words(tree, {verb.start: ("VBD", form)}) if form else None
 
 
 def _frame(after: Sequence[Tree]) -> tuple[str, ...]:

@@ -296,11 +296,15 @@ def finite_clauses(silver: Sequence[Tree]) -> list[Tree]:
 
 
 def read_weights(artifact: Artifact, network: Network, settings: Settings) -> None:
-    """Set the weights of a saved parser: the reverse of `weights_of`."""
+    """Set the weights of a saved parser: the reverse of `weights_of`. New words begin as unknown ones."""
     stored = artifact.arrays
     arrays = {
         name: dequantize(stored[name], stored.get(f"{name}_scale", 1)) for name in stored if not name.endswith("_scale")
     }
+    vectors = arrays["vectors"]
+    first_hashed = WordRows(artifact.settings["words"]).first_hashed
+    new = np.repeat(vectors[[WordRows.unknown]], network.vectors.num_embeddings - len(vectors), axis=0)
+    arrays["vectors"] = np.concatenate([vectors[:first_hashed], new, vectors[first_hashed:]])
     order = np.concatenate([np.arange(settings.state) + at * settings.state for at in (0, 1, 3, 2)])
     state = {"vectors.weight": arrays["vectors"]}
     for layer in range(settings.layers):
@@ -317,7 +321,7 @@ def read_weights(artifact: Artifact, network: Network, settings: Settings) -> No
 def train_network(
     newspaper: list[Tree], silver: list[Tree], epochs: int, seed: int, settings: Settings, start: Artifact | None = None
 ) -> tuple[dict[str, Any], Network]:
-    """Train the network and return it with its labels, tags and words, which are those of `start` if there is one."""
+    """Train the network and return it with its labels, tags and words; those of `start` come first."""
     torch.manual_seed(seed)
     newspaper = [tree for tree in newspaper if tree.end <= settings.longest]
     clauses = finite_clauses(silver)
@@ -326,7 +330,8 @@ def train_network(
         tags = sorted({node.label for tree in trees for node in tree.leaves()})
         names = {"layers": settings.layers, "labels": common_labels(trees), "tags": tags, "words": known_words(trees)}
     else:
-        names = dict(start.settings)
+        more = set(known_words([*silver, *clauses])).difference(start.settings["words"])
+        names = {**start.settings, "words": [*start.settings["words"], *sorted(more)]}
     words, labels, tags = names["words"], names["labels"], names["tags"]
     rows = WordRows(words)
     network = Network(rows.size, len(labels), len(tags), settings)

@@ -117,11 +117,6 @@ def set_f1(boxes: npt.ArrayLike, gold: npt.ArrayLike, min_iou: float = 0.5) -> f
 
     A box is right if its IoU with a gold box is at least `min_iou`; no two boxes are right by the same gold box. The
     number of right boxes is the largest that such an assignment allows.
-
-    Examples
-    --------
-    >>> set_f1([[0, 0, 10, 10], [1, 0, 10, 10]], [[0, 0, 10, 10], [50, 50, 60, 60]])
-    0.5
     """
     near = iou(boxes, gold) >= min_iou
     total = sum(near.shape)

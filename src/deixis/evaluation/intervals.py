@@ -93,13 +93,7 @@ def mean_over(values: npt.ArrayLike, unit: IntArray, n: int) -> Statistic:
 
 
 def number_units(names: Iterable[Hashable]) -> tuple[IntArray, int]:
-    """Number units by their names, in the order of first occurrence; return the number of each, and how many differ.
-
-    Examples
-    --------
-    >>> number_units(["b.jpg", "a.jpg", "b.jpg"])
-    (array([0, 1, 0]), 2)
-    """
+    """Number units by their names, in the order of first occurrence; return the number of each, and how many differ."""
     numbers: dict[Hashable, int] = {}
     found = np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)
     return found, len(numbers)

@@ -54,17 +54,7 @@ class NestingScores(PlainResult):
 def nesting_scores(
     predictions: Iterable[Prediction | NegativePrediction], *, rounds: int = 1000, seed: int = 0
 ) -> NestingScores:
-    """Score predictions of phrases that contain each other; predictions without a box are left out.
-
-    Examples
-    --------
-    >>> whole = Prediction("7", 0, (0, 18), [[0, 0, 100, 80]], [0.5])  # a man in a red hat
-    >>> man = Prediction("7", 0, (0, 5), [[20, 0, 60, 80]], [0.5])
-    >>> hat = Prediction("7", 0, (9, 18), [[60, 0, 140, 20]], [0.5])
-    >>> found = nesting_scores([whole, man, hat])
-    >>> found.n, found.contained, found.covered
-    (2, 75.0, 50.0)
-    """
+    """Score predictions of phrases that contain each other; predictions without a box are left out."""
     statistics, pairs, photos = _statistics(list(predictions))
     return NestingScores(PROTOCOL, pairs, photos, **with_intervals(statistics, photos, rounds=rounds, seed=seed))
 

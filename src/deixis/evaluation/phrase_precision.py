@@ -6,7 +6,7 @@ predictions, for models that score any phrase against any region.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -264,9 +264,7 @@ def photo_precisions(scores: Scores, items: Sequence[Item], regions: CandidateBo
         gold.append([(photo, np.array([box for other, box in boxes if other == photo])) for photo in photos])
     found: dict[str, dict[str, float]] = {}
     names = list(groups)
-    for begin, block in iterate_blocks(blocks):
-        values = as_comparable(block if block.dtype.kind == "f" else block.astype(np.float64))
-        check_finite(values, begin, "scores")
+    for begin, values in _float_blocks(blocks):
         kept = overlaps.kept(values)
         for row, (phrase, golds) in enumerate(zip(names[begin:], gold[begin : begin + len(values)], strict=False)):
             found[phrase] = {
@@ -314,9 +312,7 @@ def _rank(
     hits: dict[str, list[Hits]] = {"ap": [], "ap_nms": []}
     # For the candidates of all mentions: their scores for the phrase of the mention, and whether NMS keeps them
     own_scores, own_kept = np.empty(len(mentions.region)), np.ones(len(mentions.region), dtype=np.bool_)
-    for begin, block in iterate_blocks(blocks):
-        scores = as_comparable(block if block.dtype.kind == "f" else block.astype(np.float64))
-        check_finite(scores, begin, "scores")
+    for begin, scores in _float_blocks(blocks):
         kept = overlaps.kept(scores)
         for row, group in enumerate(groups[begin : begin + len(scores)]):
             candidates = mentions.indices(group)
@@ -332,6 +328,14 @@ def _rank(
         return mentions.ranking(indices, candidates[np.argsort(-own_scores[candidates], kind="stable")])
 
     return hits, rank_mentions
+
+
+def _float_blocks(blocks: ScoreBlocks) -> Iterator[tuple[int, AnyArray]]:
+    """Checked blocks of scores with the index of their first row."""
+    for begin, block in iterate_blocks(blocks):
+        scores = as_comparable(block if block.dtype.kind == "f" else block.astype(np.float64))
+        check_finite(scores, begin, "scores")
+        yield begin, scores
 
 
 def _check_scores(

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -54,8 +55,6 @@ from deixis.storage.files import escape_formula
 _CELLS_PER_BATCH = 1 << 20
 _PERCENTAGES = range(1, 101)
 _PLOTS = (".png", ".svg", ".pdf")
-
-JsonValue = str | int | float | None | dict[str, int] | dict[str, list[float] | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,9 +115,9 @@ class RetrievalResult(NamedScores):
                     del found[f"{direction}_{name}" if direction else name]
         return found
 
-    def as_json(self) -> dict[str, JsonValue]:
+    def as_json(self) -> dict[str, Any]:
         """Scores as plain JSON; values that are not finite are null."""
-        document: dict[str, JsonValue] = {
+        document: dict[str, Any] = {
             "protocol": self.protocol,
             "ties": self.ties,
             "n": self.n,

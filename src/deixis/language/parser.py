@@ -54,8 +54,8 @@ class WordRows:
 
     def __init__(self, words: Sequence[str]) -> None:
         self._row_of_word = {word: self.first_word + i for i, word in enumerate(words)}
-        self._first_hashed = self.first_word + len(words)
-        self.size = self._first_hashed + _HASHED_ROWS
+        self.first_hashed = self.first_word + len(words)
+        self.size = self.first_hashed + _HASHED_ROWS
         self._cache: dict[str, tuple[int, ...]] = {}
 
     def __call__(self, words: Sequence[str]) -> IntArray:
@@ -68,7 +68,7 @@ class WordRows:
         if rows is None:
             lower = word.lower()
             parts = (f"3{lower[-3:]}", f"2{lower[-2:]}", f"b{lower[:3]}", f"s{_shape(word)}")
-            hashed = (self._first_hashed + zlib.crc32(part.encode()) % _HASHED_ROWS for part in parts)
+            hashed = (self.first_hashed + zlib.crc32(part.encode()) % _HASHED_ROWS for part in parts)
             rows = (self._row_of_word.get(lower, self.unknown), *hashed)
             if len(self._cache) < 100_000:
                 self._cache[word] = rows

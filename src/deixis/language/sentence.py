@@ -51,15 +51,7 @@ class Sentence:
 
     @classmethod
     def from_caption(cls, caption: Caption) -> Sentence:
-        """Create the sentence of a caption, with its tokens and its tree if it has one.
-
-        Examples
-        --------
-        >>> caption = Caption.from_text("A dog runs.", (Mention(0, 5, "1", ("animals",)),))
-        >>> sentence = Sentence.from_caption(caption)
-        >>> [sentence.phrase_of(mention).words for mention in caption.mentions]
-        [('a', 'dog')]
-        """
+        """Create the sentence of a caption, with its tokens and its tree if it has one."""
         return cls(caption.text, caption.tokens, caption.tree)
 
     @cached_property
@@ -95,11 +87,6 @@ class Sentence:
 
         The longer ones have the types of the phrase that they begin with. In order; a phrase comes before those inside
         it.
-
-        Examples
-        --------
-        >>> [phrase.text for phrase in Sentence("Two people sitting on chairs on the deck.").nested_phrases]
-        ['Two people sitting on chairs on the deck', 'Two people', 'chairs', 'the deck']
         """
         found = {(phrase.start, phrase.end): phrase for phrase in self.phrases}
         by_start = {phrase.start: phrase for phrase in self.phrases}
@@ -128,30 +115,13 @@ class Sentence:
         return Phrase(self, 0, len(self.tokens))
 
     def relations(self, mentions: Sequence[Mention] | None = None) -> list[Relation]:
-        """Return the relations between entities; see `deixis.language.relations.relations`.
-
-        Examples
-        --------
-        >>> [relation.text for relation in Sentence("a dog in a field barking at a cat").relations()]
-        ['a dog in a field', 'a dog barking', 'a dog barking at a cat']
-        """
+        """Return the relations between entities; see `deixis.language.relations.relations`."""
         from deixis.language.relations import relations
 
         return relations(self.tree, mentions)
 
     def phrase(self, start: int, end: int, types: tuple[str, ...] = ()) -> Phrase:
-        """Return the phrase of all tokens that overlap the code points from `start` to `end`.
-
-        Raises
-        ------
-        DeixisError
-            If the range is outside the sentence or overlaps no token.
-
-        Examples
-        --------
-        >>> Sentence("A dog runs.").phrase(2, 5).text
-        'dog'
-        """
+        """Return the phrase of all tokens that overlap the code points from `start` to `end`, at least one."""
         if not 0 <= start <= end <= len(self.text):
             raise DeixisError(f"{self.text!r}: offsets {start} to {end} are outside the sentence")
         overlapping = [i for i, token in enumerate(self.tokens) if token.start < end and start < token.end]
@@ -241,13 +211,7 @@ class Phrase:
 
 
 def parents(spans: Sequence[Span]) -> list[int | None]:
-    """For each span, the index of the smallest longer one that contains it, or None.
-
-    Examples
-    --------
-    >>> parents([(0, 9), (0, 2), (3, 9), (4, 5)])
-    [None, 0, 0, 2]
-    """
+    """For each span, the index of the smallest longer one that contains it, or None."""
     found: list[int | None] = []
     for start, end in spans:
         around = [

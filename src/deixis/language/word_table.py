@@ -30,25 +30,8 @@ class WordTable:
     For training, words have ids: the n words of the vocabulary 0 to n − 1, the unknown word n, padding n + 1, and a
     word that only has a frozen vector n + 2 plus the row of that vector.
 
-    Parameters
-    ----------
-    vocabulary
-        The words of the training texts.
-    learned
-        (n + 2, dimension): a row for each word of the vocabulary, one for unknown words, and zeros as padding; None
-        for zeros.
-    frozen
-        Vectors that are not trained; None if the learned rows are the vectors.
-
-    Examples
-    --------
-    >>> frozen = WordVectors(np.array([[4, 0], [0, 4]], np.float32), ["dog", "puppy"])
-    >>> learned = np.array([[0, 1], [2, 2], [9, 9], [0, 0]], np.float32)
-    >>> table = WordTable(Vocabulary(("dog", "selfie"), (5, 3)), learned, frozen)
-    >>> table.vectors(["dog", "selfie", "puppy", "xyzzy"]).tolist()
-    [[4.0, 1.0], [2.0, 2.0], [0.0, 4.0], [9.0, 9.0]]
-    >>> "puppy" in table, "xyzzy" in table
-    (True, False)
+    `learned` has a row for each word of the vocabulary, one for unknown words, and zeros as padding. All are zeros by
+    default; without `frozen` they are the vectors.
     """
 
     def __init__(
@@ -111,15 +94,7 @@ class WordTable:
         return vectors
 
     def nearest_known(self, word: str, n: int = 3) -> list[str]:
-        """Return the words of the vocabulary that are nearest to a word, most similar first.
-
-        Parameters
-        ----------
-        word
-            A word. Without a frozen vector it has no neighbours.
-        n
-            Maximum number of words. Words with a cosine below `MIN_SIMILARITY` are left out.
-        """
+        """Return up to n words of the vocabulary with a cosine of `MIN_SIMILARITY` or more, most similar first."""
         if self.frozen is None or word not in self.frozen:
             return []
         words, rows, lengths = self._frozen_words

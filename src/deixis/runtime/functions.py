@@ -53,13 +53,7 @@ _DTYPES = {
 
 @dataclass(frozen=True, init=False)
 class Array:
-    """Shape and type of an input or output. A dimension that varies has a name instead of a size.
-
-    Examples
-    --------
-    >>> Array("texts", "words", dtype="int64").shape
-    ('texts', 'words')
-    """
+    """Shape and type of an input or output. A dimension that varies has a name instead of a size."""
 
     shape: tuple[int | str, ...]
     dtype: str

@@ -22,17 +22,6 @@ class PeopleCaptions:
     Words match if they share a stem or a WordNet sense; "person" and "people" match any word for a person. Nouns
     that name no thing ("the front of", "a group of") do not count. People do not mention everything, so some
     captions that are true do not agree.
-
-    Parameters
-    ----------
-    captions
-        The captions of the photo.
-
-    Examples
-    --------
-    >>> people = PeopleCaptions(["Two kids on a couch.", "Children watch television on a sofa."])
-    >>> people.agree("two children on a sofa".split()), people.agree("two children on a bench".split())
-    (True, False)
     """
 
     def __init__(self, captions: Iterable[str]) -> None:
@@ -54,13 +43,7 @@ class PeopleCaptions:
 
 
 class WordMatcher:
-    """Finds which words of a vocabulary people's captions of a photo have: those for which `PeopleCaptions.have` holds.
-
-    Examples
-    --------
-    >>> WordMatcher(["sofa", "bench", "couches"]).matches(["A couch."])
-    {0, 2}
-    """
+    """Finds the words of a vocabulary for which `PeopleCaptions.have` holds, at once."""
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
         self._anybody = {index for index, word in enumerate(vocabulary) if word in _ANYBODY}

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,8 +42,6 @@ from deixis.evaluation.intervals import (
 from deixis.tokens import TOKENIZER_VERSION
 
 TIES = "of equally close reference lengths BLEU takes the shorter; of equally good references METEOR takes the first"
-
-JsonValue = str | int | float | dict[str, list[float] | None] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,10 +85,10 @@ class CaptionScores:
         """The 95 % bootstrap interval of each score, computed on first use."""
         return bootstrap_all(self.statistics, self.n)
 
-    def as_json(self) -> dict[str, JsonValue]:
+    def as_json(self) -> dict[str, Any]:
         """Scores as plain JSON, without the values of single photos."""
         plain = [each.name for each in fields(self) if each.repr]
-        document: dict[str, JsonValue] = {name: getattr(self, name) for name in plain}
+        document: dict[str, Any] = {name: getattr(self, name) for name in plain}
         document["interval"] = to_json(self.interval)
         return document
 
@@ -242,7 +241,7 @@ class PerplexityScores:
         """The 95 % bootstrap interval of each score, computed on first use."""
         return bootstrap_all(self.statistics, self.n)
 
-    def as_json(self) -> dict[str, JsonValue]:
+    def as_json(self) -> dict[str, Any]:
         """Scores as plain JSON, without the values of single sentences."""
         return {
             "protocol": self.protocol,
