@@ -147,6 +147,10 @@ def test_concurrent_workers_lose_no_answer_and_answer_nothing_twice(new_project:
         thread.start()
     for thread in threads:
         thread.join()
+    # How far they come side by side depends on the machine; what is left is answered in turn.
+    for _ in range(2):
+        for number, worker in enumerate(workers):
+            work(worker, random.Random(number))
     assert errors == []
     found = [snapshot(project, f"dog{number}") for number in range(12)]
     assert all(each.state.finished for each in found)
