@@ -56,19 +56,6 @@ def interrupt(table: Path, photos: list[Path]) -> Path:
     return table.with_name(f".{table.name}.unfinished")
 
 
-def test_an_interrupted_run_resumes_and_gives_the_results_of_an_uninterrupted_one(
-    tmp_path: Path, photos: list[Path]
-) -> None:
-    left, captioner = interrupt(tmp_path / "a.csv", photos), FakeCaptioner()
-    assert left.exists()
-    found = run(tmp_path / "a.csv", photos, captioner)
-    assert captioner.captioned == ["bad.jpg", "three.jpg"]
-    uninterrupted = run(tmp_path / "b.csv", photos, FakeCaptioner())
-    assert [found[index] for index in (0, 2, 3)] == [uninterrupted[index] for index in (0, 2, 3)]
-    assert isinstance(found[1], PhotoError)
-    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in photos}
-
-
 @pytest.mark.parametrize("end", [b'{"photo": "hal', b'{"photo": 3}\n', b"\xff\n"])
 def test_incomplete_and_foreign_lines_are_ignored(tmp_path: Path, photos: list[Path], end: bytes) -> None:
     left, captioner = interrupt(tmp_path / "a.csv", photos), FakeCaptioner()

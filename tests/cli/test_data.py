@@ -214,11 +214,6 @@ def test_an_import_reports_skipped_files_and_keeps_the_licence(command: Command,
     assert left_out["photos_of_same_name"] == ["more/1.png"]
 
 
-@pytest.mark.parametrize("force", [(), ("--force",)])
-def test_the_root_folder_is_refused_as_output(command: Command, two_files: Path, force: tuple[str, ...]) -> None:
-    assert "/: " in command.error(*IMPORT, "--captions", "1.csv", "--out", "/", *force)
-
-
 @pytest.fixture
 def two_splits(tmp_path: Path) -> Dataset:
     caption = Caption.from_text("A dog runs .")

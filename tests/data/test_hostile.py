@@ -134,6 +134,55 @@ def test_any_value_anywhere_in_instances_raises_at_most_a_dataset_error(folder, 
     assert_photos_or_one_line(path, instances=instances)
 
 
+COCO = DOCUMENTS["coco-captions"]["images"][0]
+CLOCK = OTHERS["genome"][0]["regions"][0]
+RESULT = (0, "annotations", 0, "result")
+LONG = {"type": "labels", "id": "s", "value": {"start": 0, "end": 99}}
+ZEBRA = {"bbox": [1, 2, 3, 4], "phrase": "zebra"}
+ROTATED = {"type": "rectanglelabels", "id": "b", "value": {"rotation": 30}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "value", "where"),
+    [
+        ("coco-captions", ("annotations", 0, "image_id"), 7, "annotations[0].image_id: "),
+        ("coco-captions", ("annotations", 0, "image_id"), True, "annotations[0].image_id: "),
+        ("coco-captions", ("annotations", 0), {"image_id": 101}, "annotations[0]: "),
+        ("coco-captions", ("images",), [COCO, COCO], "images[1].id: "),
+        ("coco-captions", ("images",), [COCO, COCO | {"id": 2}], "images[1]: "),
+        ("coco-captions", ("images", 0, "width"), 0, "images[0].width: "),
+        ("karpathy", ("images", 0, "sentences", 1, "raw"), " ", "images[0].sentences[1].raw: "),
+        ("karpathy", ("images", 0, "sentences", 1), {}, "images[0].sentences[1]: "),
+        ("karpathy", ("images", 0, "sentences", 0, "raw"), "\ud83d", "images[0].sentences[0].raw: "),
+        ("karpathy", ("images", 1, "split"), "../x", "images[1].split: "),
+        ("karpathy", ("images", 1, "filename"), "103.png", "images[2]: "),
+        ("region-phrases", ("images", 0, "regions", 0), REGION | {"bbox": [0, 0, -1, 5]}, "images[0].regions[0]: "),
+        ("region-phrases", ("images", 0, "regions", 0), {"phrases": []}, 'images[0].regions[0]: "bbox"'),
+        ("region-phrases", ("images", 0, "regions", 0, "phrases"), [" "], "images[0].regions[0].phrases[0]: "),
+        ("genome", (0, "regions", 0, "x"), "1", "[0].regions[0].x: "),
+        ("genome", (0, "regions"), [CLOCK, CLOCK], "[0].regions[1]: "),
+        ("genome", (0, "id"), None, '[0]: "id"'),
+        ("odvg", ("grounding", "regions", 0, "bbox"), [3, 2, 1, 4], "line 1: grounding.regions[0].bbox: "),
+        ("odvg", ("grounding", "regions", 0, "tokens_positive"), [[0, 99]], "line 1: grounding.regions[0]: "),
+        (
+            "odvg",
+            ("grounding", "regions", 0),
+            {"bbox": [1, 2, 3, 4], "phrase": "zebra"},
+            "line 1: grounding.regions[0]: ",
+        ),
+        ("label-studio", (*RESULT, 0), {"type": "polygonlabels"}, "[0].annotations[0].result[0]: "),
+        ("label-studio", (*RESULT, 0), ROTATED, "[0].annotations[0].result[0].value: "),
+        ("label-studio", (*RESULT, 0), LONG, "[0].annotations[0].result[0].value: "),
+    ],
+)
+def test_a_bad_value_is_named_by_its_path(folder, kind, place, value, where):
+    path = folder / "named"
+    path.write_text(json.dumps(with_change((DOCUMENTS | OTHERS)[kind], place, value)), encoding="utf-8")
+    with pytest.raises(DatasetError) as error:
+        list(read_captions(path).photos)
+    assert str(error.value).startswith(f"{path}: {where}")
+
+
 @pytest.mark.parametrize("kind", DOCUMENTS)
 def test_a_document_truncated_anywhere_is_a_one_line_error(folder, kind):
     path = folder / "cut"

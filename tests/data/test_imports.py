@@ -224,18 +224,6 @@ def test_photos_of_the_same_name_and_photos_without_a_caption_are_reported(files
     assert Dataset(files / "data").photo("9999_0123456789").width == 40  # the first of the two
 
 
-def test_several_files_of_captions_come_one_after_the_other_each_in_its_split(files: Path) -> None:
-    (files / "more.csv").write_text("image,caption\n7.jpg,A horse\n")
-    report = import_dataset(
-        files / "data",
-        captions=[CaptionFile(files / "captions.txt", split="train"), CaptionFile(files / "more.csv", split="dev")],
-    )
-    photos = Dataset(files / "data").photos
-    assert [photo.captions[0].text for photo in photos] == ["A black dog", "A cat", "A cow", "A horse"]
-    assert [photo.splits for photo in photos] == [("train",)] * 3 + [("dev",)]
-    assert report.splits == {"dev": 1, "train": 3}
-
-
 @pytest.mark.parametrize("inside", ["images", "captions.txt", "entities"])
 def test_a_directory_that_contains_an_input_is_not_replaced(files: Path, inside: str) -> None:
     run(files, "entities")

@@ -58,41 +58,11 @@ def test_instances_add_boxes_with_labels_including_crowds(store):
 
 
 @pytest.mark.parametrize(
-    ("annotation", "where"),
-    [
-        ({"image_id": 1, "caption": "x"}, "annotations[0].image_id: "),
-        ({"image_id": True, "caption": "x"}, "annotations[0].image_id: "),
-        ({"image_id": 391895}, "annotations[0]: "),
-        ({"caption": "x"}, "annotations[0]: "),
-    ],
-)
-def test_a_bad_annotation_is_named(store, refused, annotation, where):
-    refused(store("c.json", CAPTIONS | {"annotations": [annotation]}), where)
-
-
-@pytest.mark.parametrize(
-    ("image", "where"),
-    [
-        ({"id": 391895, "file_name": "b.jpg"}, "images[1].id: "),
-        ({"id": 2, "file_name": "a.jpg"}, "images[1]: "),
-        ({"id": 2, "file_name": "b.jpg", "width": 0}, "images[1].width: "),
-        ({"id": 2, "file_name": "b.jpg", "height": 4.5}, "images[1].height: "),
-    ],
-)
-def test_a_bad_image_is_named(store, refused, image, where):
-    images = [{"id": 391895, "file_name": "a.jpg"}, image]
-    refused(store("c.json", {"images": images, "annotations": []}), where)
-
-
-@pytest.mark.parametrize(
     ("changes", "where"),
     [
         ({"bbox": [1, 2, -3, 4]}, "annotations[0].bbox: "),
         ({"bbox": [1, 2, 3]}, "annotations[0].bbox: "),
         ({"bbox": [1, 2, 3, "4"]}, "annotations[0].bbox[3]: "),
-        ({"bbox": [1, 2, 3, float("nan")]}, "annotations[0].bbox[3]: "),
-        ({"bbox": [1, 2, 3, 10**400]}, "annotations[0].bbox[3]: "),
-        ({"bbox": [1e308, 2, 1e308, 4]}, "annotations[0].bbox: "),
         ({"category_id": 7}, "annotations[0].category_id: "),
     ],
 )

@@ -4,7 +4,6 @@ import pytest
 
 from deixis.data.formats import read_captions
 from deixis.data.formats.karpathy import tokens
-from tests.data.test_hostile import with_change
 
 FLICKR = {
     "images": [
@@ -46,25 +45,6 @@ def test_a_folder_of_coco_is_part_of_the_name(store):
     assert photo.annotated.file == "val2014/COCO_val2014_000000391895.jpg"
     assert photo.splits == ("restval",)
     assert photo.captions[0].text == "A man with a red helmet."
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "where"),
-    [
-        (("images", 0, "sentences", 1, "raw"), 3, "images[0].sentences[1].raw: "),
-        (("images", 0, "sentences", 1, "raw"), " ", "images[0].sentences[1].raw: "),
-        (("images", 0, "sentences", 0, "raw"), "half \ud83d", "images[0].sentences[0].raw: "),
-        (("images", 0, "sentences", 1), {}, "images[0].sentences[1]: "),
-        (("images", 0, "sentences"), "x", "images[0].sentences: "),
-        (("images", 1), [], "images[1]: "),
-        (("images", 1, "filename"), None, "images[1]: "),
-        (("images", 1, "split"), "../x", "images[1].split: "),
-        (("images", 1, "filename"), "2513260012_03d33305cf.jpg", "images[1]: "),
-        (("images", 1, "filename"), "2513260012_03d33305cf.png", "images[1]: "),
-    ],
-)
-def test_a_bad_value_is_named_by_its_path(store, refused, path, value, where):
-    refused(store("dataset.json", with_change(FLICKR, path, value)), where)
 
 
 @pytest.mark.parametrize(

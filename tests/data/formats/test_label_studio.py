@@ -12,7 +12,6 @@ from defusedxml import ElementTree
 from deixis.data.formats import read_captions
 from deixis.data.formats.label_studio import write
 from deixis.data.records import Box, Caption, Chain, Mention, Photo
-from deixis.errors import DatasetError
 
 
 def box(name, x, **more):
@@ -73,22 +72,6 @@ def test_notes_name_chains(store):
     [photo] = read_captions(store("export.json", [task])).photos
     assert [mention.chain for caption in photo.captions for mention in caption.mentions] == ["7", "7"]
     assert len(photo.boxes_of("7")) == 1
-
-
-@pytest.mark.parametrize(
-    "region",
-    [
-        span("s", 8, 15),
-        span("s", 0, 99),
-        {"id": "p", "type": "polygonlabels", "value": {}},
-        box("b", 10) | {"value": box("b", 10)["value"] | {"rotation": 30}},
-    ],
-)
-def test_what_cannot_be_kept_is_refused(store, region):
-    task = copy.deepcopy(TASK)
-    task["annotations"] = [{"result": [region]}]
-    with pytest.raises(DatasetError, match=r"export\.json"):
-        list(read_captions(store("export.json", [task])).photos)
 
 
 def tasks_of(photos: list[Photo], folder: Path) -> list[dict[str, Any]]:

@@ -1,7 +1,5 @@
 """Region phrases."""
 
-import pytest
-
 from deixis.data.formats import read_captions
 from deixis.data.records import Box, Chain, Mention
 
@@ -49,31 +47,3 @@ def test_visual_genome_names_photos_and_chains_by_number(store):
     assert [caption.text for caption in first.captions] == ["green clock", "shade"]
     assert first.captions[0].mentions == (Mention(0, 11, "1382"),)
     assert first.captions[0].region_phrase
-
-
-@pytest.mark.parametrize(
-    ("region", "where"),
-    [
-        ({"bbox": [0, 0, -1, 5], "phrases": []}, ": "),
-        ({"phrases": []}, ': "bbox"'),
-        ({"bbox": [0, 0, 1, 5]}, ': "phrases"'),
-        ({"bbox": [0, 0, 1, 5], "phrases": [" "]}, ".phrases[0]: "),
-    ],
-)
-def test_a_bad_region_is_named(store, refused, region, where):
-    path = store("regions.json", {"images": [{"file_name": "1.jpg", "regions": [region]}]})
-    refused(path, f"images[0].regions[0]{where}")
-
-
-@pytest.mark.parametrize(
-    ("document", "where"),
-    [
-        ([{"id": 1, "regions": [CLOCK, SHADE | {"x": "1"}]}], "[0].regions[1].x: "),
-        ([{"id": 1, "regions": [CLOCK, SHADE | {"region_id": 1382}]}], "[0].regions[1]: "),
-        ([{"id": 1, "regions": [CLOCK, SHADE | {"phrase": 7}]}], "[0].regions[1].phrase: "),
-        ([GENOME[1], GENOME[1]], "[1].image_id: "),
-        ([{"regions": []}], '[0]: "id"'),
-    ],
-)
-def test_an_error_in_visual_genome_is_named(store, refused, document, where):
-    refused(store("regions.json", document), where)
