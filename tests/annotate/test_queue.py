@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -128,9 +129,10 @@ def test_concurrent_workers_lose_no_answer_and_answer_nothing_twice(new_project:
 
     def work(worker: str, rng: random.Random) -> None:
         try:
-            for _ in range(40):
+            for _ in range(400):
                 question = next_question(project, worker)
                 if question is None:
+                    time.sleep(0.005)  # others hold what is open
                     continue
                 value = allowed_answers(question.task)[0]
                 if question.task is Task.REQUIREMENT:

@@ -16,6 +16,7 @@ from deixis.annotate.progress import read_progress
 from deixis.annotate.project import Project, add_photos, open_project
 from deixis.annotate.review import (
     ASK_AGAIN,
+    Reassigned,
     WaitsFor,
     blocked_questions,
     decide,
@@ -24,6 +25,7 @@ from deixis.annotate.review import (
     edit_phrases,
     explain_photo,
     read_phrases,
+    reassign,
     review_queue,
 )
 from deixis.annotate.transactions import RefusedError
@@ -257,6 +259,37 @@ def test_a_third_worker_ends_the_wait_until_suspended(new_project: MakeProject) 
     assert blocked_questions(project) == []
     suspend_worker(project, "Cy")
     assert len(blocked_questions(project)) == 1
+
+
+def test_what_waits_for_an_absent_person_is_shown_and_given_to_others(new_project: MakeProject) -> None:
+    project, clock = new_project(4, absent_after_h=1.0)
+    ann, bob, cy = join(project, "Ann", "Bob", "Cy")
+    [lead] = join(project, "Lead", role=Role.OWNER)
+    for worker, value in ((ann, "yes"), (bob, "yes"), (ann, "scene"), (bob, "no box")):
+        record(project, worker, ask(project, worker).token, value)  # a tie, which only Cy can break
+    for worker in (ann, bob):
+        skip(project, worker, ask(project, worker).token)  # the same question, twice
+    ask(project, cy)
+    assert blocked_questions(project) == []
+    clock.now += 3600
+    assert {ask(project, ann).photo, ask(project, bob).photo} == {"dog2", "dog3"}
+    tie, skipped = blocked_questions(project)
+    assert tie.waits_for is skipped.waits_for is WaitsFor.ABSENT_PERSON
+    assert tie.absent == skipped.absent == (cy,)
+    progress = {each.worker: each for each in read_progress(project).workers}
+    assert [(progress[each].absent, progress[each].waiting) for each in (ann, cy)] == [(False, 1), (True, 2)]
+    assert progress[cy].seen_at == 1000.0
+    with pytest.raises(RefusedError):
+        reassign(project, ann, cy)
+    assert reassign(project, lead, cy) == Reassigned(released=1, asked_again=1, for_review=1)
+    assert [each.photo for each in blocked_questions(project)] == ["dog0"]
+
+
+def test_nobody_is_absent_while_everybody_is_away(new_project: MakeProject) -> None:
+    project, clock = new_project(1)
+    join(project, "Ann", "Bob")
+    clock.now += 1e6
+    assert blocked_questions(project) == []
 
 
 @pytest.mark.parametrize("decision", ["yes", ASK_AGAIN])

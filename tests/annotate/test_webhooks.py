@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from deixis.annotate.people import Role
+from deixis.annotate.people import Role, suspend_worker
 from deixis.annotate.project import Project, open_project
-from deixis.annotate.review import blocked_questions
+from deixis.annotate.review import announce_blocked, blocked_questions
 from deixis.annotate.store import messages
 from deixis.annotate.webhooks import (
     DELAYS_S,
@@ -32,7 +32,7 @@ from deixis.annotate.webhooks import (
 from deixis.annotate.workflow import Answer
 from deixis.errors import DeixisError, UnavailableError
 from tests.annotate.conftest import MakeProject, on_both_databases
-from tests.annotate.fakes import answer, ask, join, link_and_verify, people, record, undo
+from tests.annotate.fakes import answer, ask, join, link_and_verify, next_question, people, record, undo
 from tests.annotate.http_server import answering, send
 
 
@@ -211,19 +211,30 @@ def test_messages_are_sent_over_http_and_redirects_are_not_followed() -> None:
         post_message(url, {}, b"{}")
 
 
-def test_reviewers_are_called_when_nobody_is_left_to_answer(new_project: MakeProject) -> None:
-    project, _ = new_project()
+def test_reviewers_are_called_once_when_nobody_present_and_qualified_is_left_to_answer(
+    new_project: MakeProject,
+) -> None:
+    project, clock = new_project(absent_after_h=1.0)
     add_webhook(project, "https://example.org/hook")
-    ann, bob = join(project, "Ann", "Bob")
+    ann, bob, cy = join(project, "Ann", "Bob", "Cy")
     link_and_verify(project, ann)
     answer(project, ann, Answer.SCENE)
-    inbox = Inbox()
-    assert send_due_messages(project, inbox) == 0
     answer(project, bob, Answer.NO_BOX)
+    inbox = Inbox()
+    assert announce_blocked(project) == 0  # Cy can answer
+    clock.now += 3601
+    for worker in (ann, bob):
+        assert next_question(project, worker) is None
+    assert [announce_blocked(project), announce_blocked(project)] == [1, 0]
     send_due_messages(project, inbox)
     [body] = inbox.bodies
-    assert (body["type"], body["data"]["reason"]) == ("review.needed", "nobody is left to answer: requirement")
+    assert (body["type"], body["data"]["holds_up"]) == ("review.needed", True)
+    assert "Cy" in body["data"]["reason"]
     assert body["data"]["mention"] == blocked_questions(project)[0].mention
+    ask(project, cy)  # Cy is back
+    assert announce_blocked(project) == 0
+    suspend_worker(project, "Cy")
+    assert announce_blocked(project) == 1
 
 
 def test_reviewers_decisions_send_messages_too(new_project: MakeProject) -> None:

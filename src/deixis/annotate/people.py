@@ -37,6 +37,7 @@ WORKER_COLUMNS = (
     workers.c.history_accuracy,
     workers.c.forgotten,
     workers.c.suspended_at,
+    workers.c.seen_at,
 )
 
 IS_ACTIVE = workers.c.joined_at.is_not(None) & workers.c.forgotten.is_(False) & workers.c.suspended_at.is_(None)
@@ -261,13 +262,14 @@ def suspend_worker(project: Project, name_or_id: str) -> Worker:
     return replace(worker, suspended=True)
 
 
-def release_questions(connection: Connection, worker: str, task: str | None = None) -> None:
-    """Let others have the questions that a worker holds, of one task if given."""
+def release_questions(connection: Connection, worker: str, task: str | None = None) -> int:
+    """Let others have the questions that a worker holds, of one task if given; return their number."""
     held = (leases.c.worker == worker) & (leases.c.state == "open")
     held = held if task is None else held & (leases.c.task == task)
     released = select(leases.c.question).where(held, leases.c.question.is_not(None))
-    connection.execute(update(questions).where(questions.c.number.in_(released)).values(leased_until=0.0))
+    count = connection.execute(update(questions).where(questions.c.number.in_(released)).values(leased_until=0.0))
     connection.execute(update(leases).where(held).values(state="lost"))
+    return int(count.rowcount)
 
 
 def resume_worker(project: Project, name_or_id: str) -> Worker:

@@ -7,6 +7,7 @@ import io
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, case, func, select
 
@@ -16,7 +17,7 @@ from deixis.annotate.people import MODEL_ROLE
 from deixis.annotate.project import Project, tasks_in_use
 from deixis.annotate.quality import Level, Qualification, lock_worker, stage_sizes, update_qualification
 from deixis.annotate.review import blocked_questions
-from deixis.annotate.store import checks, events, known_questions, photos, qualifications, questions, workers
+from deixis.annotate.store import checks, events, known_questions, leases, photos, qualifications, questions, workers
 from deixis.annotate.workflow import Answer, Task
 from deixis.evaluation.agreement import Judgement, krippendorff_alpha
 from deixis.storage.files import escape_formula
@@ -64,6 +65,9 @@ class WorkerProgress:
     levels: dict[Task, Level]
     skipped: int = 0
     suspended: bool = False  # by an owner
+    seen_at: float | None = None  # Unix time of the last question or judgement
+    absent: bool = False
+    waiting: int = 0  # questions that the worker holds, and that only absent people such as this one may answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,7 @@ def count_qualifying_questions(project: Project) -> int:
 
 
 def read_progress(project: Project) -> Progress:
-    settings = project.settings
+    settings, blocked = project.settings, blocked_questions(project)
     with project.database.reading() as connection:
         total, finished, waiting = connection.execute(
             select(
@@ -107,13 +111,12 @@ def read_progress(project: Project) -> Progress:
                 func.coalesce(func.sum(photos.c.waiting), 0),
             ).where(photos.c.known.is_(False))
         ).one()
-        people = _workers(project, connection)
+        people = _workers(project, connection, Counter(worker for each in blocked for worker in each.absent))
         votes = _read_votes(connection)
         tasks = tuple(_task(connection, task, votes[task]) for task in tasks_in_use(project, connection))
         per_hour = _per_hour(connection)
         hours_left = _hours_left(project, connection, total, finished)
         corrections = summarize_corrections(project, connection)
-    blocked = Counter(question.waits_for.value for question in blocked_questions(project))
     return Progress(
         photos=total,
         finished=finished,
@@ -126,7 +129,7 @@ def read_progress(project: Project) -> Progress:
         hours_left=hours_left,
         tasks=tasks,
         workers=people,
-        blocked=dict(blocked),
+        blocked=dict(Counter(question.waits_for.value for question in blocked)),
         corrections=corrections,
     )
 
@@ -137,12 +140,17 @@ def counted_seconds(project: Project) -> ColumnElement[float]:
     return case((events.c.seconds > longest, longest), else_=events.c.seconds)
 
 
-def _workers(project: Project, connection: Connection) -> tuple[WorkerProgress, ...]:
-    seconds = func.sum(counted_seconds(project))
+def _workers(project: Project, connection: Connection, waiting: Counter[str]) -> tuple[WorkerProgress, ...]:
+    seconds, now = func.sum(counted_seconds(project)), project.clock()
     done = {
         row.worker: row
         for row in connection.execute(
-            select(events.c.worker, func.count().label("judged"), seconds.label("seconds"))
+            select(
+                events.c.worker,
+                func.count().label("judged"),
+                seconds.label("seconds"),
+                func.max(events.c.at).label("last"),
+            )
             .where(_IS_JUDGEMENT)
             .group_by(events.c.worker)
         )
@@ -160,11 +168,18 @@ def _workers(project: Project, connection: Connection) -> tuple[WorkerProgress, 
     levels: dict[str, dict[Task, Level]] = {}
     for row in connection.execute(select(qualifications)):
         levels.setdefault(row.worker, {})[Task(row.task)] = Level(row.level)
+    held = (leases.c.state == "open") & (leases.c.until > now) & leases.c.question.is_not(None)
+    holding = select(leases.c.worker, func.count()).where(held).group_by(leases.c.worker)
+    waiting = waiting + Counter({row[0]: int(row[1]) for row in connection.execute(holding)})
     found = []
-    people = select(workers.c.id, workers.c.name, workers.c.suspended_at).where(workers.c.role != MODEL_ROLE)
+    people = select(workers).where(workers.c.role != MODEL_ROLE)
     for row in connection.execute(people.order_by(workers.c.invited_at, workers.c.id)):
-        work, check = done.get(row.id), checked.get(row.id)
+        work: Any = done.get(row.id)
+        check = checked.get(row.id)
         hours = float(work.seconds or 0) / _HOUR if work else 0.0
+        seen = max([at for at in (row.seen_at, work.last if work else None) if at is not None], default=None)
+        since: float | None = row.joined_at if seen is None else seen
+        absent = since is not None and now - since > project.settings.absent_after_h * _HOUR
         found.append(
             WorkerProgress(
                 row.id,
@@ -177,6 +192,9 @@ def _workers(project: Project, connection: Connection) -> tuple[WorkerProgress, 
                 levels.get(row.id, {}),
                 skipped.get(row.id, 0),
                 row.suspended_at is not None,
+                seen,
+                absent,
+                waiting[row.id],
             )
         )
     return tuple(found)

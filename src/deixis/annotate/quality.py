@@ -11,7 +11,7 @@ from sqlalchemy import BigInteger, Connection, Integer, String, bindparam, func,
 
 from deixis import geometry
 from deixis.annotate.chains import ChainState
-from deixis.annotate.people import WORKER_COLUMNS, Worker, make_worker, release_questions
+from deixis.annotate.people import IS_ACTIVE, WORKER_COLUMNS, Role, Worker, make_worker, release_questions
 from deixis.annotate.settings import Settings
 from deixis.annotate.state import PhotoState
 from deixis.annotate.store import checks, events, known_questions, qualifications, requeue, workers
@@ -67,6 +67,10 @@ _LAST_HIDDEN_CHECKS = (
 _JUDGE_BOX = (
     update(checks).where(checks.c.event == _BY_NUMBER).values(right=bindparam("p_right")).returning(checks.c.worker)
 )
+
+
+_SEE = update(workers).where(workers.c.id == _WORKER).values(seen_at=bindparam("seen_at"))
+_SEEN_INTERVAL_S = 60.0
 
 
 class Level(StrEnum):
@@ -218,7 +222,9 @@ def lock_worker(project: Project, connection: Connection, worker_id: str) -> tup
     rows = connection.execute(_LOCK_WORKER_AND_LEVELS, {"p_worker": worker_id}).all()
     if not rows:
         raise DeixisError(f"no worker {worker_id!r} in this project")
-    worker, settings = make_worker(rows[0]), project.settings
+    worker, settings, now = make_worker(rows[0]), project.settings, project.clock()
+    if rows[0].seen_at is None or now - rows[0].seen_at > _SEEN_INTERVAL_S:
+        connection.execute(_SEE, {"p_worker": worker_id, "seen_at": now})
     if not worker.has_history(settings):
         return worker, dict.fromkeys(Task, Level.NO_HISTORY)
     stored = {row.task: row.level for row in rows}
@@ -226,6 +232,30 @@ def lock_worker(project: Project, connection: Connection, worker_id: str) -> tup
         task: Level(stored.get(task) or update_qualification(project, connection, worker_id, task).level)
         for task in Task
     }
+
+
+@dataclass(frozen=True, slots=True)
+class AbleWorkers:
+    """Those who may work on each task, and those of them who are present."""
+
+    all: Mapping[Task, set[str]]
+    present: Mapping[Task, set[str]]
+
+
+def read_able_workers(project: Project, connection: Connection) -> AbleWorkers:
+    """Find who has joined, is qualified and has been seen lately.
+
+    Reviewers and owners count only if there are no workers. If nobody is present, at night, nobody counts as absent.
+    """
+    rows = connection.execute(select(*WORKER_COLUMNS, workers.c.joined_at).where(IS_ACTIVE)).all()
+    asked = [row for row in rows if row.role == Role.WORKER] or rows
+    since = project.clock() - project.settings.absent_after_h * 3600
+    present = {row.id for row in asked if (row.seen_at or row.joined_at) >= since} or {row.id for row in asked}
+    qualified = {row.id for row in asked if make_worker(row).has_history(project.settings)}
+    levels = select(qualifications.c.worker, qualifications.c.task).where(qualifications.c.level.in_(NO_WORK))
+    excluded = {(row.worker, row.task) for row in connection.execute(levels)}
+    able = {task: {worker for worker in qualified if (worker, task.value) not in excluded} for task in Task}
+    return AbleWorkers(able, {task: found & present for task, found in able.items()})
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import BigInteger, Connection, Float, String, bindparam, delete, exists, func, insert, select, update
 
 from deixis.annotate.events import Judged
-from deixis.annotate.people import IS_ACTIVE, Role
-from deixis.annotate.quality import NO_WORK, Level, Purpose, lock_worker
+from deixis.annotate.quality import NO_WORK, Level, Purpose, lock_worker, read_able_workers
 from deixis.annotate.state import PhotoState, linked_by
-from deixis.annotate.store import barred, checks, events, known_questions, leases, questions, workers
+from deixis.annotate.store import barred, checks, events, known_questions, leases, questions
 from deixis.annotate.workflow import TASK_NAMES, Question, Task
 
 if TYPE_CHECKING:
@@ -68,17 +67,6 @@ _FIRST_OPEN_OF_PHOTO = _FIRST_OPEN_QUESTION.where(questions.c.photo == _PHOTO)
 _NEWEST_LEASE = select(leases.c.photo, leases.c.task).where(leases.c.worker == _WORKER)
 _NEWEST_LEASE = _NEWEST_LEASE.order_by(leases.c.until.desc()).limit(1)
 _LAST_LEASE = {"photo": _NEWEST_LEASE.where(leases.c.known.is_(None)), "task": _NEWEST_LEASE}
-
-# Somebody who could verify a chain that others have linked.
-_OTHER_WORKER = (
-    select(workers.c.id)
-    .where(
-        workers.c.role == bindparam("p_role"),
-        IS_ACTIVE,
-        workers.c.id.not_in(bindparam("p_linkers", expanding=True)),
-    )
-    .limit(1)
-)
 
 _OPEN_BUT_BARRED = select(func.count()).select_from(barred).where(barred.c.worker == _WORKER)
 
@@ -272,8 +260,7 @@ def _leaves_no_verifier(project: Project, connection: Connection, worker: str, q
     linkers = {linker for chain in chains for linker in linked_by(chain, links)}
     if not linkers or worker in linkers:
         return False
-    parameters = {"p_role": Role.WORKER.value, "p_linkers": sorted(linkers | {worker})}
-    return connection.execute(_OTHER_WORKER, parameters).first() is None
+    return not read_able_workers(project, connection).present[Task.VERIFY] - linkers - {worker}
 
 
 def _find_near(connection: Connection, parameters: dict[str, Any], stay: Stay) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,11 +29,22 @@ from deixis.annotate.gallery import GalleryBox, describe_boxes, format_time
 from deixis.annotate.judgements import parse_answer
 from deixis.annotate.known_answers import REVIEWED, KnownQuestion, insert_known_questions
 from deixis.annotate.material import CaptionMention, Material
-from deixis.annotate.people import IS_ACTIVE, Role, make_worker, read_names, read_worker
-from deixis.annotate.quality import NO_WORK, Level
+from deixis.annotate.people import Role, read_names, read_worker, release_questions
+from deixis.annotate.quality import read_able_workers
 from deixis.annotate.state import Reason, current_mentions
-from deixis.annotate.store import barred, events, known_questions, photos, qualifications, questions, remarks, workers
+from deixis.annotate.store import (
+    barred,
+    events,
+    known_questions,
+    photos,
+    questions,
+    read_property,
+    remarks,
+    workers,
+    write_property,
+)
 from deixis.annotate.transactions import PhotoSnapshot, PhotoTransaction, RefusedError, change_photo
+from deixis.annotate.webhooks import REVIEW, describe_review, insert_messages
 from deixis.annotate.workflow import (
     ANSWERS_WITH_BOX,
     TASK_NAMES,
@@ -52,6 +64,9 @@ if TYPE_CHECKING:
 ASK_AGAIN = "ask again"
 """The decision that lets those who skipped a question answer it after all."""
 
+_ANNOUNCED = "announced"
+"""Property with the blocked questions that webhooks know."""
+
 _MAX_FILES = 5000
 """Number of unfinished photos whose files are looked for."""
 
@@ -60,6 +75,7 @@ class WaitsFor(StrEnum):
     """Reason why a question is blocked."""
 
     ANOTHER_PERSON = "another person"
+    ABSENT_PERSON = "somebody who is absent"
     QUALIFIED_PERSON = "somebody who is qualified"
     PICTURE = "the file of the photo"
 
@@ -76,6 +92,8 @@ class BlockedQuestion:
     skipped: tuple[str, ...] = ()
     boxes: int = 0
     region: XYXY | None = None  # of a phrase–region pair
+    absent: tuple[str, ...] = ()  # ids of those who could answer it, but are absent
+    absent_names: tuple[str, ...] = ()
 
     @property
     def mention(self) -> str:
@@ -87,7 +105,8 @@ class BlockedQuestion:
         """One line for a reviewer."""
         if self.waits_for is WaitsFor.PICTURE:
             return "waits for the file of the photo, which does not open"
-        line = f"“{TASK_NAMES[self.task]}” waits for {self.waits_for.value}"
+        waits_for = _join_names(self.absent_names) + ", absent" if self.absent else self.waits_for.value
+        line = f"“{TASK_NAMES[self.task]}” waits for {waits_for}"
         said = [
             f"{_join_names(names)} {what}"
             for names, what in ((self.answered, "worked on it already"), (self.skipped, "skipped it"))
@@ -115,25 +134,25 @@ def _join_names(names: tuple[str, ...]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def blocked_questions(project: Project) -> list[BlockedQuestion]:
-    """List the open questions that nobody can answer, in the order of the photos.
+def blocked_questions(project: Project, *, files: bool = True) -> list[BlockedQuestion]:
+    """List the open questions that nobody who is present can answer, in the order of the photos.
 
-    Reviewers and owners count only if there are no workers: they decide instead.
+    `read_able_workers` says who counts. With `files`, also those whose photo has no file any more.
     """
     with project.database.reading() as connection:
-        able = _able_workers(project, connection)
-        if not any(able.values()):
+        able = read_able_workers(project, connection)
+        if not any(able.all.values()):
             return []
-        rows = connection.execute(
-            select(
-                questions.c.number, questions.c.photo, questions.c.task, questions.c.subject, questions.c.asked
-            ).order_by(questions.c.place, questions.c.number)
-        ).all()
+        missing = _photos_without_file(project, connection) if files else set()
+        without = [task.value for task, found in able.present.items() if not found]
+        blockable = questions.c.number.in_(select(barred.c.question)) | questions.c.task.in_(without)
+        columns = (questions.c.number, questions.c.photo, questions.c.task, questions.c.subject, questions.c.asked)
+        chosen = select(*columns).where(blockable | questions.c.photo.in_(missing))
+        rows = connection.execute(chosen.order_by(questions.c.place, questions.c.number)).all()
         barred_from: dict[int, set[str]] = defaultdict(set)
         for number, worker in connection.execute(select(barred.c.question, barred.c.worker)):
             barred_from[number].add(worker)
         names = read_names(connection)
-        missing = _photos_without_file(project, connection)
         found = []
         for row in rows:
             mentions, boxes = tuple(row.asked["mentions"]), len(row.asked["boxes"])
@@ -141,30 +160,67 @@ def blocked_questions(project: Project) -> list[BlockedQuestion]:
                 missing.discard(row.photo)
                 found.append(BlockedQuestion(row.photo, mentions, Task(row.task), WaitsFor.PICTURE))
                 continue
-            qualified = able[Task(row.task)]
-            if qualified - barred_from[row.number]:
+            if able.present[Task(row.task)] - barred_from[row.number]:
                 continue
+            qualified = able.all[Task(row.task)]
             waits_for = WaitsFor.ANOTHER_PERSON if qualified else WaitsFor.QUALIFIED_PERSON
+            absent = tuple(sorted(qualified - barred_from[row.number]))
+            waits_for = WaitsFor.ABSENT_PERSON if absent else waits_for
             skipped = _skipped_by(project, connection, row.photo, row.task, row.subject)
             answered = sorted(names[worker] for worker in barred_from[row.number] - skipped)
             who_skipped = sorted(names[worker] for worker in skipped)
             about = (row.photo, mentions, Task(row.task), waits_for)
             region = tuple(row.asked["new_box"]) if row.task == Task.PAIR else None
-            found.append(BlockedQuestion(*about, tuple(answered), tuple(who_skipped), boxes, region))
+            away = tuple(sorted(names[worker] for worker in absent))
+            found.append(BlockedQuestion(*about, tuple(answered), tuple(who_skipped), boxes, region, absent, away))
     return found
 
 
-def _able_workers(project: Project, connection: Connection) -> Mapping[Task, set[str]]:
-    """Return the workers who have joined and may work on each task."""
-    joined = [make_worker(row) for row in connection.execute(select(workers).where(IS_ACTIVE))]
-    asked = [worker for worker in joined if worker.role is Role.WORKER] or joined
-    levels = {(row.worker, row.task): Level(row.level) for row in connection.execute(select(qualifications))}
-    able: dict[Task, set[str]] = {task: set() for task in Task}
-    for worker in asked:
-        for task in Task:
-            if worker.has_history(project.settings) and levels.get((worker.id, task.value)) not in NO_WORK:
-                able[task].add(worker.id)
-    return able
+def announce_blocked(project: Project) -> int:
+    """Queue `review.needed` once for each question that became blocked; return their number.
+
+    The server calls it regularly, because suspensions and absence change no photo.
+    """
+    if not any(REVIEW in webhook.kinds for webhook in project.webhooks):
+        return 0
+    found = {
+        f"{each.photo} {each.task} {' '.join(each.mentions)}": each for each in blocked_questions(project, files=False)
+    }
+    with project.database.writing() as connection:
+        before = json.loads(read_property(connection, _ANNOUNCED) or "[]")
+        if sorted(before) == sorted(found):
+            return 0
+        write_property(connection, _ANNOUNCED, json.dumps(sorted(found)))
+        new = [found[key] for key in found.keys() - set(before)]
+        insert_messages(
+            project, connection, [describe_review(project, each.photo, each.mention, each.reason) for each in new]
+        )
+    return len(new)
+
+
+@dataclass(frozen=True, slots=True)
+class Reassigned:
+    """Questions that waited for a worker: released or asked again of others, and left for a reviewer to decide."""
+
+    released: int
+    asked_again: int
+    for_review: int
+
+
+def reassign(project: Project, reviewer: str, worker: str) -> Reassigned:
+    """Give what waits for a worker to others: questions that the worker holds, and those that the others skipped.
+
+    What others cannot answer, because they have worked on it, stays in the review queue.
+    """
+    waiting = [each for each in blocked_questions(project, files=False) if worker in each.absent]
+    with project.database.writing() as connection:
+        _require_reviewer(connection, reviewer)
+        read_worker(connection, worker)
+        released = release_questions(connection, worker)
+    skipped = [each for each in waiting if each.skipped]
+    for each in skipped:
+        decide_question(project, reviewer, each.photo, each.mention, ASK_AGAIN)
+    return Reassigned(released, len(skipped), len(waiting) - len(skipped))
 
 
 def _skipped_by(project: Project, connection: Connection, photo: str, task: str, subject: str) -> set[str]:

@@ -66,6 +66,9 @@ class Settings(Rules):
         Lowest IoU at which a drawn box is correct, where the answer is known.
     lease_s, held_at_once
         Seconds for which a question is reserved for a worker, and how many questions a worker can hold.
+    absent_after_h
+        Hours after which a worker who has not asked for a question is absent. Open questions that only absent people
+        may answer go to reviewers.
     pay_per_hour, currency, longest_item_s
         For the cost; longer items count as `longest_item_s` seconds.
     merge_iou, merge_iou_other, never_merged
@@ -96,6 +99,7 @@ class Settings(Rules):
     good_groups: float = 0.6
     lease_s: float = 600.0
     held_at_once: int = 3
+    absent_after_h: float = 48.0
     pay_per_hour: float = 15.0
     currency: str = "EUR"
     longest_item_s: float = 120.0
@@ -126,8 +130,9 @@ class Settings(Rules):
             )
         if self.order not in ORDERS:
             raise DeixisError(f"order is {self.order!r}; choose one of: {', '.join(ORDERS)}")
-        if self.lease_s <= 0:
-            raise DeixisError(f"lease_s is {self.lease_s}; use a positive number of seconds")
+        for name in ("lease_s", "absent_after_h"):
+            if getattr(self, name) <= 0:
+                raise DeixisError(f"{name} is {getattr(self, name)}; use a positive number")
 
 
 def read_settings(path: Path) -> Settings:

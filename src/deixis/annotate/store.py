@@ -34,6 +34,7 @@ from sqlalchemy import (
     create_engine,
     delete,
     event,
+    func,
     insert,
     inspect,
     make_url,
@@ -57,7 +58,9 @@ from deixis.storage.sql import (
     sqlite_uri,
 )
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
+"""Raised with every change of the tables; `tests/annotate/test_upgrade.py` has their fingerprint and older projects."""
+
 FORMAT = "deixis-annotate"
 
 metadata = MetaData()
@@ -101,6 +104,7 @@ workers = Table(
     Column("forgotten", Boolean, nullable=False),
     Column("suspended_at", Float),  # by an owner; null for others
     Column("subject", String),  # issuer and subject of a sign-in by OpenID Connect
+    Column("seen_at", Float),  # when they last asked for a question, to the minute
 )
 
 events = Table(
@@ -441,6 +445,8 @@ class Database:
                 metadata.create_all(connection)
                 _add_missing_parts(connection)
                 self._protect(connection)
+                newest = select(func.max(events.c.at)).where(events.c.worker == workers.c.id).scalar_subquery()
+                connection.execute(update(workers).where(workers.c.seen_at.is_(None)).values(seen_at=newest))
                 is_version = properties.c.key == "version"
                 connection.execute(update(properties).where(is_version).values(value=str(SCHEMA_VERSION)))
         elif version != str(SCHEMA_VERSION):

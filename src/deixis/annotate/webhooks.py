@@ -25,9 +25,8 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from deixis.annotate.events import Event, Judged, Skipped, Undone
 from deixis.annotate.outgoing import send_request
-from deixis.annotate.people import IS_ACTIVE, Role
 from deixis.annotate.state import PhotoState
-from deixis.annotate.store import messages, webhooks, workers
+from deixis.annotate.store import messages, webhooks
 from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
@@ -205,12 +204,14 @@ def queue_messages(
     added: Sequence[Event],
 ) -> None:
     """Store the messages about a change of a photo, in its transaction."""
+    insert_messages(project, connection, list(_describe_change(project, photo, before, after, added)))
+
+
+def insert_messages(project: Project, connection: Connection, bodies: Sequence[dict[str, Any]]) -> None:
+    """Store messages for the webhooks that want their kinds."""
     now = project.clock()
-    bodies = list(_describe_change(project, photo, before, after, added, now))
-    if any(REVIEW in webhook.kinds for webhook in project.webhooks):
-        bodies += _describe_blocked(project, connection, photo, before, after, now)
     rows = [
-        {"webhook": webhook.id, "body": body, "attempts": 0, "due_at": now, "error": None, "failed": False}
+        {"webhook": webhook.id, "body": body | {"timestamp": now}, "attempts": 0, "due_at": now, "failed": False}
         for body in bodies
         for webhook in project.webhooks
         if body["type"] in webhook.kinds
@@ -220,41 +221,33 @@ def queue_messages(
 
 
 def _describe_change(
-    project: Project, photo: str, before: PhotoState, after: PhotoState, added: Sequence[Event], now: float
+    project: Project, photo: str, before: PhotoState, after: PhotoState, added: Sequence[Event]
 ) -> Iterator[dict[str, Any]]:
-    about: dict[str, Any] = {"project": project.folder.absolute().name, "photo": photo}
+    about = _about(project, photo)
     for event in added:
         data = about | {"event": event.number, "worker": event.worker}
         if isinstance(event, Judged | Skipped):
             mentions = [name for name in event.subject.split() if _MENTION.fullmatch(name)]
             data |= {"task": event.task.value, "mentions": mentions, "answer": None, "box": None}
             data |= {"answer": event.answer.value, "box": event.box} if isinstance(event, Judged) else {}
-            yield {"type": JUDGEMENT, "timestamp": now, "data": data}
+            yield {"type": JUDGEMENT, "data": data}
         elif isinstance(event, Undone):
-            yield {"type": JUDGEMENT, "timestamp": now, "data": data | {"undone": event.event}}
+            yield {"type": JUDGEMENT, "data": data | {"undone": event.event}}
     if after.finished != before.finished:
-        yield {"type": FINISHED if after.finished else REOPENED, "timestamp": now, "data": about}
+        yield {"type": FINISHED if after.finished else REOPENED, "data": about}
     waiting = {(item.reason, item.mention) for item in before.review}
     for item in after.review:
         if (item.reason, item.mention) not in waiting:
-            data = about | {"mention": item.mention, "reason": item.reason.value, "holds_up": item.holds_up}
-            yield {"type": REVIEW, "timestamp": now, "data": data}
+            yield describe_review(project, photo, item.mention, item.reason.value, item.holds_up)
 
 
-def _describe_blocked(
-    project: Project, connection: Connection, photo: str, before: PhotoState, after: PhotoState, now: float
-) -> Iterator[dict[str, Any]]:
-    """Describe the questions that nobody of those who have joined may answer any more."""
-    barred = {(question.task, question.subject): question.barred for question in before.questions}
-    changed = [each for each in after.questions if each.barred - barred.get((each.task, each.subject), frozenset())]
-    if not changed:
-        return
-    joined = set(connection.scalars(select(workers.c.id).where(workers.c.role == Role.WORKER.value, IS_ACTIVE)))
-    for question in changed:
-        if joined and joined <= question.barred:
-            about = {"project": project.folder.absolute().name, "photo": photo, "mention": question.mentions[0]}
-            data = {**about, "reason": f"nobody is left to answer: {question.task.value}", "holds_up": True}
-            yield {"type": REVIEW, "timestamp": now, "data": data}
+def describe_review(project: Project, photo: str, mention: str, reason: str, holds_up: bool = True) -> dict[str, Any]:
+    data = _about(project, photo) | {"mention": mention, "reason": reason, "holds_up": holds_up}
+    return {"type": REVIEW, "data": data}
+
+
+def _about(project: Project, photo: str) -> dict[str, Any]:
+    return {"project": project.folder.absolute().name, "photo": photo}
 
 
 def send_due_messages(project: Project, post: Post | None = None) -> int:

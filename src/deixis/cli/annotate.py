@@ -457,6 +457,9 @@ def review(
     reinstate: Annotated[
         str | None, typer.Option(metavar="NAME:TASK", help="Let a suspended worker try again.")
     ] = None,
+    reassign: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Give what waits for a worker who is absent to others.")
+    ] = None,
     until: Annotated[
         int | None, typer.Option(metavar="EVENT", help="Show the photo as it was after this event.")
     ] = None,
@@ -464,12 +467,12 @@ def review(
 ) -> None:
     """Review photos.
 
-    Without options, list the review queue. With PHOTO, show its history. With --decide, --undo or --reinstate, record
-    a decision of a reviewer.
+    Without options, list the review queue. With PHOTO, show its history. With --decide, --undo, --reinstate or
+    --reassign, record a decision of a reviewer.
     """
     with _open(project) as opened:
-        if decide or undo is not None or reinstate:
-            done = _record_decision(opened, reviewer, photo, mention, decide, undo, reinstate)
+        if decide or undo is not None or reinstate or reassign:
+            done = _record_decision(opened, reviewer, photo, mention, decide, undo, reinstate, reassign)
             _print(json, done, ", ".join(f"{key} {value}" for key, value in done.items()))
         elif photo:
             _print_history(opened, photo, until, json)
@@ -485,12 +488,13 @@ def _record_decision(
     decision: str | None,
     undo: int | None,
     reinstated: str | None,
+    absent: str | None,
 ) -> dict[str, object]:
     """Record what a reviewer decides, and return it."""
     from deixis.annotate.judgements import undo_event
     from deixis.annotate.people import find_worker
     from deixis.annotate.quality import reinstate
-    from deixis.annotate.review import decide
+    from deixis.annotate.review import decide, reassign
     from deixis.annotate.workflow import Task
 
     if name is None:
@@ -506,6 +510,10 @@ def _record_decision(
         with opened.database.writing() as connection:
             level = reinstate(opened, connection, find_worker(connection, worker).id, Task(task))
         return {"worker": worker, "task": task, "level": level.value}
+    if absent:
+        with opened.database.reading() as connection:
+            worker = find_worker(connection, absent).id
+        return {"worker": absent} | asdict(reassign(opened, reviewer.id, worker))
     if undo is not None:
         with opened.database.writing() as connection:
             result = undo_event(opened, connection, reviewer.id, undo)

@@ -7,6 +7,7 @@ import logging
 import signal
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from deixis.annotate.help.order import UncertaintyOrder
 from deixis.annotate.judgements import ExpiredQuestionError, UnknownQuestionError
 from deixis.annotate.people import InvitationError, NameTakenError, Role, UnknownTokenError, invite, renew_invitation
 from deixis.annotate.project import Project, reload_settings, requeue_suspended, write_link
+from deixis.annotate.review import announce_blocked
 from deixis.annotate.store import workers
 from deixis.annotate.transactions import RefusedError
 from deixis.annotate.web import auth, lead, work
@@ -46,6 +48,7 @@ PORT = 7861
 
 _LOG = logging.getLogger("uvicorn.error")
 _MAINTENANCE_S = 2.0
+_ANNOUNCE_S = 20.0
 _POLICY = "content-security-policy"
 _KEEP_ALIVE_S = 75
 """Workers need time between two answers; their connection stays open."""
@@ -191,11 +194,14 @@ async def _maintain(context: AppContext) -> None:
 
 async def _send_messages(context: AppContext) -> None:
     """Send the messages of webhooks in a thread of their own, so that no judgement waits for them."""
-    sender = BoundedExecutor("webhooks", 1, 1)
+    sender, announce_at = BoundedExecutor("webhooks", 1, 1), 0.0
     try:
         while True:
             try:
                 await context.readers.run(read_webhooks, context.project)
+                if time.monotonic() >= announce_at:
+                    await context.readers.run(announce_blocked, context.project)
+                    announce_at = time.monotonic() + _ANNOUNCE_S
                 while await sender.run(send_due_messages, context.project):
                     pass
             except DeixisError as error:

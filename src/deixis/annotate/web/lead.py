@@ -43,6 +43,7 @@ from deixis.annotate.project import PhotoStatus, Project, list_photo_states
 from deixis.annotate.quality import Level, reinstate
 from deixis.annotate.review import (
     PhotoPhrases,
+    Reassigned,
     ReviewCase,
     decide,
     edit_phrases,
@@ -50,6 +51,7 @@ from deixis.annotate.review import (
     list_remarks,
     mark_remarks_seen,
     read_phrases,
+    reassign,
     review_queue,
 )
 from deixis.annotate.web.context import AppContext, AuthenticatedUser, Context, Owner, Reviewer, errors
@@ -78,6 +80,7 @@ from deixis.annotate.web.schemas import (
     PhraseInfo,
     PhrasesRequest,
     PhrasesResponse,
+    ReassignRequest,
     ReinstateRequest,
     ReviewInfo,
     ReviewResponse,
@@ -143,6 +146,11 @@ async def reinstate_worker(body: ReinstateRequest, context: Context, reviewer: R
             return reinstate(context.project, connection, worker.id, body.task)
 
     return LevelResponse(level=await context.readers.run(write))
+
+
+@router.post("/review/reassign", summary="Give what waits for a worker to others", responses=_ERRORS)
+async def reassign_questions(body: ReassignRequest, context: Context, reviewer: Reviewer) -> Reassigned:
+    return await context.readers.run(reassign, context.project, reviewer.id, body.worker)
 
 
 @router.get("/gallery", summary="Photos with their chains and boxes", responses=_SIGNED_IN)

@@ -139,6 +139,10 @@ class ReinstateRequest(EmptyRequest):
     task: Task
 
 
+class ReassignRequest(EmptyRequest):
+    worker: WorkerId
+
+
 class InviteRequest(EmptyRequest):
     name: Name
     role: Role = Role.WORKER
