@@ -8,18 +8,21 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from sqlalchemy import select
 
 from deixis import geometry
 from deixis.annotate.judgements import record_answer
 from deixis.annotate.material import parse_mention_id
 from deixis.annotate.people import Role, accept_invitation, invite
 from deixis.annotate.project import Project, requeue_suspended
+from deixis.annotate.quality import read_able_workers
 from deixis.annotate.queue import LeasedQuestion, Stay, next_question
-from deixis.annotate.review import decide_chain, review_queue
+from deixis.annotate.review import blocked_questions, decide, review_queue
+from deixis.annotate.store import barred, leases, questions
 from deixis.annotate.workflow import ANSWERS_WITH_BOX, XYXY, Answer, Task, allowed_answers
 from deixis.data.records import Photo
 
@@ -50,6 +53,8 @@ _ACCEPTED = {Answer.NO: Answer.YES, Answer.BAD: Answer.GOOD}
 """The answers that accept a wrong proposal."""
 
 _REQUEUE_INTERVAL = 20
+_IDLE_S = 1800.0
+"""Seconds after which people look again if there has been nothing to do for a while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,9 @@ class Kind:
         Rate of accepting a proposal of a model that is visibly wrong.
     box_answers
         Adjusts boxes that nearly fit, and calls accepted boxes wrong.
+    leaves_after, away_s
+        Leaves after this many answers, with the questions that it holds, and comes back after `away_s` seconds; None:
+        never.
     """
 
     name: str
@@ -82,13 +90,17 @@ class Kind:
     later_error_rate: float = 0.0
     suggestibility: float = 0.0
     box_answers: bool = False
+    leaves_after: int | None = None
+    away_s: float | None = None
 
 
 HONEST = Kind("honest", error_rate=0.04, box_noise=0.03, suggestibility=0.05)
 CARELESS = Kind("careless", error_rate=0.18, box_noise=0.09, suggestibility=0.2)
 SPAMMER = Kind("spammer", error_rate=0.5, box_noise=0.0, random=True)
 ADVERSARY = Kind("adversary", error_rate=0.02, box_noise=0.03, changes_after=250, later_error_rate=0.7)
-KINDS = (HONEST, CARELESS, SPAMMER, ADVERSARY)
+LEAVER = replace(HONEST, name="leaver", leaves_after=60)
+RETURNER = replace(HONEST, name="returner", leaves_after=40, away_s=6 * 3600.0)
+KINDS = (HONEST, CARELESS, SPAMMER, ADVERSARY, LEAVER, RETURNER)
 
 
 @dataclass(frozen=True)
@@ -196,6 +208,7 @@ class SimulatedWorker:
     kind: Kind
     rng: random.Random
     answered: int = 0
+    has_left: bool = False
 
     def answer(self, question: LeasedQuestion, truth: Truth) -> tuple[Answer, XYXY | None]:
         """Return the answer of this worker, and the box if it draws one."""
@@ -239,6 +252,12 @@ class SimulatedWorker:
                 chosen.append(mention)
             groups = [group for group in groups if group]
         return groups
+
+    def leaves(self) -> bool:
+        """Whether the worker leaves now, once."""
+        leaves = not self.has_left and self.kind.leaves_after is not None and self.answered >= self.kind.leaves_after
+        self.has_left |= leaves
+        return leaves
 
     def _wrong(self, task: Task, correct: Answer) -> Answer:
         return self.rng.choice([answer for answer in _plain_answers(task) if answer is not correct])
@@ -286,6 +305,9 @@ class SimulationResult:
     questions, photo_changes, task_changes
         Number of questions without known answers after another one of the same worker, and of those about another
         photo, or of another task.
+    longest_wait
+        Longest time in seconds for which a question that only absent people held or could answer was neither free nor
+        in the review queue. People who left count as absent after `absent_after_h`.
     """
 
     workers: dict[str, SimulatedWorker]
@@ -296,6 +318,8 @@ class SimulationResult:
     questions: int = 0
     photo_changes: int = 0
     task_changes: int = 0
+    longest_wait: float = 0.0
+    left: dict[str, float] = field(default_factory=dict)  # when workers left
 
 
 def simulate_crowd(
@@ -341,14 +365,25 @@ def simulate_crowd(
     contexts: dict[str, tuple[str, Task]] = {}
     while turns:
         now, worker = heapq.heappop(turns)
+        if worker in result.left:
+            del result.left[worker]  # is back
         question = lease(project, worker, stay=stay)
+        if question is not None and result.workers[worker].leaves():
+            result.left[worker] = now
+            lease(project, worker, exclude=[question.token], stay=stay)  # the page had loaded another one
+            if (away := result.workers[worker].kind.away_s) is not None:
+                heapq.heappush(turns, (now + away, worker))
+            continue
         if question is None:
             idle += 1
-            if idle > len(turns) + 1:  # no worker has a question
+            rounds, rest = divmod(idle, len(turns) + 1)
+            if rounds and not rest:  # no worker has a question
                 requeue_suspended(project)
-                if not _review(project, reviewer, truths, result) and idle > 3 * (len(turns) + 1):
+                _measure_wait(project, result, now)
+                patience = project.settings.absent_after_h * 3600 / _IDLE_S if result.left else 0
+                if not _review(project, reviewer, truths, result) and rounds > 3 + patience:
                     break
-            heapq.heappush(turns, (now + 30, worker))
+            heapq.heappush(turns, (now + (30 if rounds < 3 else _IDLE_S), worker))
             continue
         idle = 0
         answer, box = result.workers[worker].answer(question, truths[question.photo])
@@ -370,6 +405,8 @@ def simulate_crowd(
         answered += 1
         if answered % _REQUEUE_INTERVAL == 0:
             requeue_suspended(project)
+            if result.left:
+                _measure_wait(project, result, now)
         heapq.heappush(turns, (now, worker))
     result.seconds = now
     return result
@@ -385,20 +422,57 @@ def submit(project: Project, worker: str, token: str, answer: str, **details: An
     project.database.run(lambda connection: record_answer(project, connection, worker, token, answer, **details))
 
 
+def _measure_wait(project: Project, result: SimulationResult, now: float) -> None:
+    """Note how long questions have waited for those who left."""
+    with project.database.reading() as connection:
+        able = read_able_workers(project, connection)
+        barred_from: dict[int, set[str]] = {}
+        for row in connection.execute(select(barred)):
+            barred_from.setdefault(row.question, set()).add(row.worker)
+        held = {
+            row.question: row.worker
+            for row in connection.execute(
+                select(leases.c.question, leases.c.worker).where(leases.c.state == "open", leases.c.until > now)
+            )
+        }
+        rows = connection.execute(select(questions.c.number, questions.c.photo, questions.c.task)).all()
+    listed = {(each.photo, each.task) for each in blocked_questions(project, files=False)}
+    absent_after = project.settings.absent_after_h * 3600
+    for row in rows:
+        left_at = result.left.get(held.get(row.number, ""))
+        waited = 0.0 if left_at is None else now - left_at
+        others = able.all[Task(row.task)] - barred_from.get(row.number, set())
+        if others and others <= result.left.keys() and (row.photo, Task(row.task)) not in listed:
+            waited = max(waited, now - min(result.left[each] for each in others) - absent_after)
+        result.longest_wait = max(result.longest_wait, waited)
+
+
 def _review(project: Project, reviewer: str, truths: Mapping[str, Truth], result: SimulationResult) -> bool:
     """Let the reviewer decide blocking items; return whether there were any."""
+    open_questions = {(each.photo, each.mention): each for each in blocked_questions(project, files=False)}
     decided = False
     for item in review_queue(project):
-        if item.holds_up:
-            truth = truths[item.photo]
-            answer = (
-                Answer.BOX
-                if truth.boxes_of(item.mention)
-                else Answer.SCENE
-                if truth.is_scene(item.mention)
-                else Answer.NO_BOX
-            )
-            decide_chain(project, reviewer, item.photo, item.mention, answer.value)
-            result.reviewed += 1
-            decided = True
+        if not item.holds_up:
+            continue
+        truth, about = truths[item.photo], (item.photo, item.mention)
+        answer = (
+            Answer.BOX
+            if truth.boxes_of(item.mention)
+            else Answer.SCENE
+            if truth.is_scene(item.mention)
+            else Answer.NO_BOX
+        )
+        if about in open_questions:
+            with project.database.reading() as connection:
+                state = project.snapshots.read(connection, item.photo).state
+            question = next(each for each in state.questions if each.mentions[0] == item.mention)
+            right = truth.answer(question.as_json())
+            answer = Answer.MORE if right is Answer.DRAWN else Answer.ALL if right is Answer.NO_MORE else right
+            if answer.value not in item.decisions:
+                answer = Answer.ALL if question.boxes else answer
+        if answer.value not in item.decisions:
+            continue
+        decide(project, reviewer, item.photo, item.mention, answer.value)
+        result.reviewed += 1
+        decided = True
     return decided

@@ -10,7 +10,7 @@ from simulated_crowd import Truth
 from sqlalchemy import delete, update
 
 from deixis import geometry
-from deixis.annotate.known_answers import REVIEWED, add_known_photos, make_known_questions
+from deixis.annotate.known_answers import BAD_BOX, LOOSE_BOX, REVIEWED, add_known_photos, make_known_questions
 from deixis.annotate.material import prepare_photo
 from deixis.annotate.quality import follow_test
 from deixis.annotate.settings import Settings
@@ -39,14 +39,17 @@ def test_the_answers_are_those_of_the_gold() -> None:
     assert wrong == {}
 
 
-def test_a_bad_box_is_inside_the_photo_and_clearly_wrong() -> None:
-    photo = gold()
+def test_a_bad_box_is_inside_the_photo_and_elsewhere_or_not_tight() -> None:
+    photo, reasons = gold(), set[str]()
     for seed in range(30):
         for known in make_known_questions(photo, prepare_photo(photo), random.Random(seed)):
             if known.answer is Answer.BAD and known.question.new_box:
                 box = known.question.new_box.xyxy
                 assert (geometry.clip(box, 100, 80) == box).all()
-                assert geometry.iou([box], Truth(photo).boxes_of(known.question.mentions[0])).max() < 0.4
+                overlap = geometry.iou([box], Truth(photo).boxes_of(known.question.mentions[0])).max()
+                assert overlap < 0.4 if known.why == BAD_BOX else 0.3 <= overlap < 0.5
+                reasons.add(known.why)
+    assert reasons == {BAD_BOX, LOOSE_BOX}
 
 
 def test_a_photo_that_is_annotated_gives_no_known_answers(new_project: MakeProject) -> None:

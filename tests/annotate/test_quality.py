@@ -16,7 +16,7 @@ from deixis.annotate.people import Role
 from deixis.annotate.project import Project, requeue_suspended
 from deixis.annotate.quality import Check, Level, Purpose, StageSizes, compute_level, stage_sizes
 from deixis.annotate.review import decide_chain
-from deixis.annotate.settings import Settings
+from deixis.annotate.settings import Settings, explain_lockouts
 from deixis.annotate.workflow import Answer, Task, allowed_answers
 from tests.annotate.conftest import MakeProject, on_both_databases
 from tests.annotate.fakes import BOX, Clock, ask, gold, next_question, people, record, snapshot, undo
@@ -210,9 +210,9 @@ PASSED = checks(Purpose.TEST, 10)
         (Task.LINK, PASSED + checks(Purpose.FIRST, 29), Level.FIRST),
         (Task.LINK, PASSED + checks(Purpose.FIRST, 26, wrong=4), Level.TRUSTED),
         (Task.LINK, PASSED + checks(Purpose.FIRST, 0, wrong=5), Level.SUSPENDED),
-        (Task.LINK, PASSED + checks(Purpose.FIRST, 30) + checks(Purpose.HIDDEN, 0, wrong=5), Level.TRUSTED),
-        (Task.LINK, PASSED + checks(Purpose.FIRST, 30) + checks(Purpose.HIDDEN, 0, wrong=6), Level.SUSPENDED),
-        (Task.LINK, PASSED + checks(Purpose.FIRST, 26, wrong=4) + checks(Purpose.HIDDEN, 50, wrong=5), Level.TRUSTED),
+        (Task.LINK, PASSED + checks(Purpose.FIRST, 30) + checks(Purpose.HIDDEN, 0, wrong=4), Level.TRUSTED),
+        (Task.LINK, PASSED + checks(Purpose.FIRST, 30) + checks(Purpose.HIDDEN, 5, wrong=5), Level.SUSPENDED),
+        (Task.LINK, PASSED + checks(Purpose.FIRST, 26, wrong=4) + checks(Purpose.HIDDEN, 50, wrong=4), Level.TRUSTED),
         # Boxes that others judged.
         (Task.DRAWING, PASSED + checks(Purpose.WORK, 21, wrong=9), Level.TRUSTED),
         (Task.DRAWING, PASSED + checks(Purpose.WORK, 0, wrong=10), Level.SUSPENDED),
@@ -222,9 +222,21 @@ def test_each_stage_ends_as_soon_as_its_result_is_certain(task: Task, done: list
     assert compute_level(task, done, SIZES, Settings()) is level
 
 
-def test_workers_are_reliable_up_to_a_quarter_of_wrong_hidden_answers() -> None:
-    assert quality.is_reliable([True] * 30 + [False] * 5, Settings())
-    assert not quality.is_reliable([True] * 30 + [False] * 6, Settings())
+def test_workers_are_reliable_up_to_a_quarter_of_wrong_hidden_answers_and_not_with_five_of_ten() -> None:
+    spread = [True, True, True, False] * 10
+    assert quality.is_reliable(spread, Settings())
+    assert not quality.is_reliable([*spread, False], Settings())
+    for count, reliable in ((4, True), (5, False)):
+        lately = [True, False] * count + [True] * (10 - 2 * count)
+        assert quality.is_reliable([True] * 30 + lately, Settings()) is reliable
+
+
+def test_one_bad_box_suspends_nobody() -> None:
+    settings = Settings(first_items=2, test_questions=0)
+    sizes = stage_sizes(Task.DRAWING, 0, settings)
+    assert compute_level(Task.DRAWING, checks(Purpose.WORK, 1, wrong=1), sizes, settings) is Level.TRUSTED
+    assert compute_level(Task.DRAWING, checks(Purpose.WORK, 0, wrong=2), sizes, settings) is Level.SUSPENDED
+    assert any("first_items 2" in line for line in explain_lockouts(settings))
 
 
 def test_stages_are_shorter_with_few_known_questions_and_only_boxes_are_checked_without_any() -> None:

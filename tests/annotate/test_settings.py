@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deixis.annotate.settings import Settings, read_settings, write_settings
+from deixis.annotate.settings import Settings, explain_lockouts, read_presets, read_settings, write_settings
 from deixis.errors import DeixisError
 
 
@@ -56,3 +56,11 @@ def test_every_setting_is_documented() -> None:
     assert Settings.__doc__ is not None
     for field in fields(Settings):
         assert field.name in Settings.__doc__
+
+
+def test_presets_are_settings_that_lock_nobody_out() -> None:
+    for size, preset in read_presets().items():
+        settings = Settings(**preset)
+        assert explain_lockouts(settings, int(size)) == []
+    assert explain_lockouts(Settings(), 1)
+    assert explain_lockouts(Settings(test_questions=3, test_accuracy=0.8, test_attempts=1))

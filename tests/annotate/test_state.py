@@ -118,6 +118,46 @@ def test_discounting_a_worker_asks_their_questions_again() -> None:
     assert log.state.counted == frozenset()
 
 
+def test_votes_of_others_on_identical_boxes_are_kept_when_the_judge_of_the_box_is_discounted() -> None:
+    log = EventLog(DOGS)
+    log.answer(Answer.YES, Answer.YES, Answer.BOX, Answer.DRAWN)
+    log.answer(Answer.GOOD, workers=["bad"])
+    log.answer(Answer.MORE, Answer.DRAWN, Answer.GOOD, Answer.ALL, workers=["ann", "bob", "cy", "dee"])
+    log.events.append(Discounted(number=10, worker="bad", whom="bad", task=Task.QUALITY))
+    assert [question.task for question in log.state.questions] == [Task.QUALITY]
+    log.answer(Answer.GOOD, workers=["eve"])
+    [question] = log.state.questions
+    assert (question.task, len(question.boxes), question.barred) == (Task.COVERAGE, 2, {"dee"})
+    assert {6, 7, 8, 9} <= log.state.counted
+    log.answer(Answer.ALL, workers=["eve"])
+    assert log.state.finished
+
+
+def test_a_kept_vote_counts_once_and_not_if_the_boxes_became_others() -> None:
+    log = EventLog(DOGS)
+    log.answer(Answer.YES, Answer.YES, Answer.BOX, Answer.DRAWN)
+    log.answer(Answer.GOOD, Answer.ALL, workers=["bad", "ann"])
+    log.events.append(Discounted(number=7, worker="bad", whom="bad", task=Task.QUALITY))
+    log.answer(Answer.BAD, Answer.DRAWN, Answer.GOOD, workers=["bob", "cy", "dee"])
+    assert log.state.questions[0].barred == frozenset()
+    assert 6 not in log.state.counted
+
+
+def test_a_voter_who_found_a_box_missing_may_draw_it_and_no_more_changes_the_vote() -> None:
+    log = EventLog(DOGS)
+    log.answer(Answer.YES, Answer.YES, Answer.BOX, Answer.DRAWN, Answer.GOOD, Answer.ALL, Answer.MORE, Answer.MORE)
+    rules = Rules(voters_may_draw=True)
+    assert log.state.questions[0].barred == {"w6", "w7", "w8"}
+    [question] = derive_state(DOGS, log.events, rules).questions
+    assert (question.task, question.barred) == (Task.DRAWING, {"w6"})
+    body = {"task": Task.DRAWING, "subject": question.subject, "answer": Answer.NO_MORE}
+    changed = derive_state(DOGS, [*log.events, Judged(number=9, worker="w8", **body)], rules)
+    assert changed.finished  # two say that all are drawn, and one not
+    workflow = changed.chains[0].workflow
+    assert workflow is not None
+    assert sorted(vote.worker for vote in workflow.coverage_votes) == ["w6", "w7", "w8"]
+
+
 def test_a_phrase_reported_twice_is_held_back_for_a_reviewer() -> None:
     log = EventLog(DOGS)
     for number, worker in ((1, "ann"), (2, "bob")):

@@ -28,6 +28,8 @@ from deixis.annotate.workflow import (
 
 BOX, SCENE, NO_BOX = Answer.BOX, Answer.SCENE, Answer.NO_BOX
 ALL, MORE = Answer.ALL, Answer.MORE
+NOT_VISUAL = Status.NOT_VISUAL
+BOB_FOR_BOX, BOB_FOR_MORE = (WorkerAnswer(answer, "bob") for answer in (BOX, MORE))
 
 
 def apply_all(
@@ -75,6 +77,13 @@ STEPS: list[tuple[WorkflowState, Answer, Stage]] = [
     (WorkflowState(Task.DRAWING), Answer.DRAWN, Task.QUALITY),
     (WorkflowState(Task.DRAWING), Answer.NO_MORE, Task.REQUIREMENT),
     (WorkflowState(Task.DRAWING, boxes=(DRAWN,)), Answer.NO_MORE, Task.COVERAGE),
+    # Somebody who has voted may draw, and changes the vote: two of three.
+    (WorkflowState(Task.DRAWING, requirement_votes=(*votes(SCENE, BOX), BOB_FOR_BOX)), Answer.NO_MORE, NOT_VISUAL),
+    (
+        WorkflowState(Task.DRAWING, boxes=(DRAWN,), coverage_votes=(*votes(ALL, MORE), BOB_FOR_MORE)),
+        Answer.NO_MORE,
+        Status.COMPLETE,
+    ),
     (WorkflowState(Task.QUALITY, new_box=DRAWN), Answer.GOOD, Task.COVERAGE),
     (
         WorkflowState(Task.QUALITY, new_box=DRAWN, imported_boxes=True, proposed_boxes=(DRAWN,)),

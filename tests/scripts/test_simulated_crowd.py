@@ -5,7 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from simulated_crowd import ADVERSARY, HONEST, SPAMMER, SimulationResult, Truth, simulate_crowd
+from simulated_crowd import (
+    ADVERSARY,
+    CARELESS,
+    HONEST,
+    LEAVER,
+    RETURNER,
+    SPAMMER,
+    Kind,
+    SimulationResult,
+    Truth,
+    simulate_crowd,
+)
 
 from deixis.annotate.export import export_photo
 from deixis.annotate.known_answers import add_known_photos
@@ -13,7 +24,7 @@ from deixis.annotate.material import prepare_photo
 from deixis.annotate.progress import read_progress
 from deixis.annotate.project import Project, add_photos
 from deixis.annotate.quality import Level
-from deixis.annotate.settings import Settings
+from deixis.annotate.settings import Settings, read_presets
 from deixis.annotate.store import Database
 from deixis.annotate.workflow import Task
 from deixis.data.dataset import Dataset
@@ -21,32 +32,55 @@ from deixis.data.imports import import_dataset
 from deixis.data.samples import SAMPLES
 from deixis.evaluation.agreement import chain_agreement, chains_of
 
+Done = tuple[Project, SimulationResult, Dataset]
 
-@pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, SimulationResult, Dataset]:
-    """Six honest workers, a spammer and an adversary on the sample photos."""
+
+def work(tmp_path_factory: pytest.TempPathFactory, settings: Settings, crowd: dict[Kind, int]) -> Done:
+    """Let a crowd annotate eight of the sample photos."""
     folder: Path = tmp_path_factory.mktemp("data") / "data"
     import_dataset(folder, images=SAMPLES / "images", entities=SAMPLES / "entities")
     data = Dataset(folder)
     photos = list(data.photos)
     database = Database("sqlite://")
     database.create_tables()
-    settings = Settings(test_questions=5, test_accuracy=0.7, first_items=8, first_accuracy=0.7, rolling_items=8)
     project = Project(Path(), database, settings)
     add_known_photos(project, photos[8:])
     add_photos(project, [prepare_photo(photo) for photo in photos[:8]])
     truths = {photo.id: Truth(photo) for photo in photos}
     known = frozenset(photo.id for photo in photos[8:])
-    crowd = {HONEST: 6, SPAMMER: 1, ADVERSARY: 1}
     return project, simulate_crowd(project, truths, crowd, seed=3, known_photos=known), data
 
 
-def test_all_photos_are_finished_and_chains_and_boxes_are_nearly_correct(
-    done: tuple[Project, SimulationResult, Dataset],
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
+    """Six honest workers, a spammer and an adversary on the sample photos."""
+    settings = Settings(test_questions=5, test_accuracy=0.7, first_items=8, first_accuracy=0.7, rolling_items=8)
+    return work(tmp_path_factory, settings, {HONEST: 6, SPAMMER: 1, ADVERSARY: 1})
+
+
+TEAMS = {
+    "2": {HONEST: 1, LEAVER: 1},
+    "5": {HONEST: 2, CARELESS: 1, LEAVER: 1, RETURNER: 1},
+    "50": {HONEST: 38, CARELESS: 4, SPAMMER: 2, LEAVER: 3, RETURNER: 3},
+}
+
+
+@pytest.mark.parametrize(
+    "size", [pytest.param(size, marks=pytest.mark.slow) if size == "50" else size for size in TEAMS]
+)
+def test_teams_with_people_who_leave_finish_and_wait_for_nobody(
+    size: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    project, _, data = done
+    settings = Settings(**read_presets()[size])
+    project, result, data = work(tmp_path_factory, settings, TEAMS[size])
     found = read_progress(project)
     assert found.finished == found.photos == 8
+    assert result.left or size != "2"
+    assert result.longest_wait <= settings.lease_s
+    assert score_chains(project, data) > 85
+
+
+def score_chains(project: Project, data: Dataset) -> float:
     key, response = {}, {}
     with project.database.reading() as connection:
         for photo in list(data.photos)[:8]:
@@ -54,10 +88,19 @@ def test_all_photos_are_finished_and_chains_and_boxes_are_nearly_correct(
             key[photo.id], response[photo.id] = chains_of(photo), chains_of(made)
     score = chain_agreement(key, response, rounds=10)
     assert score.key_only == score.response_only == 0
-    assert score.b3.f1 > 85
+    return score.b3.f1
 
 
-def test_the_spammer_is_excluded_and_no_honest_worker_is(done: tuple[Project, SimulationResult, Dataset]) -> None:
+def test_all_photos_are_finished_and_chains_and_boxes_are_nearly_correct(
+    done: Done,
+) -> None:
+    project, _, data = done
+    found = read_progress(project)
+    assert found.finished == found.photos == 8
+    assert score_chains(project, data) > 85
+
+
+def test_the_spammer_is_excluded_and_no_honest_worker_is(done: Done) -> None:
     project, result, _ = done
     out = {Level.FAILED.value, Level.SUSPENDED.value}
     levels = {result.workers[each.worker].kind: [] for each in read_progress(project).workers if each.levels}
@@ -68,7 +111,7 @@ def test_the_spammer_is_excluded_and_no_honest_worker_is(done: tuple[Project, Si
     assert sum(bool(found & out) for found in levels[HONEST]) <= 1
 
 
-def test_links_stay_below_mentions_times_chains(done: tuple[Project, SimulationResult, Dataset]) -> None:
+def test_links_stay_below_mentions_times_chains(done: Done) -> None:
     project, result, data = done
     bound = 0
     with project.database.reading() as connection:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -250,6 +250,7 @@ def _describe_provenance(chains: Sequence[ChainState], snapshot: PhotoSnapshot) 
     )
     proposed = describe_proposals(chains, snapshot.events)
     workflows = [chain.workflow for chain in chains if chain.workflow]
+    voters = _find_drawing_voters(chains, by_number)
     return {
         "mentions": [mention.id for chain in chains for mention in chain.mentions],
         "state": workflows[0].stage.value if workflows else "linking",
@@ -262,6 +263,7 @@ def _describe_provenance(chains: Sequence[ChainState], snapshot: PhotoSnapshot) 
         "drawn": [
             {"box": list(box.xyxy), "worker": box.worker}
             | ({"proposed_by": box.proposed.model} if box.proposed else {})
+            | ({"drawn_by_voter": True} if box.worker in voters else {})
             for workflow in workflows
             for box in workflow.boxes
         ],
@@ -274,6 +276,19 @@ def _describe_provenance(chains: Sequence[ChainState], snapshot: PhotoSnapshot) 
             if isinstance(event := by_number[number], Corrected)
         ],
     } | ({"proposed": proposed} if proposed else {})
+
+
+def _find_drawing_voters(chains: Sequence[ChainState], by_number: Mapping[int, Event]) -> set[str]:
+    """Return who said that a box was missing and then drew it (`Rules.voters_may_draw`), unlike in the paper."""
+    found = set()
+    for chain in chains:
+        asked_for = ""
+        for number, transition in chain.transitions:
+            worker = by_number[number].worker
+            if transition.stage is Task.DRAWING and worker == asked_for:
+                found.add(worker)
+            asked_for = worker if transition.target is Task.DRAWING else ""
+    return found
 
 
 def _verified_by_others(chains: Sequence[ChainState], snapshot: PhotoSnapshot) -> bool | None:

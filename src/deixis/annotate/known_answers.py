@@ -29,6 +29,7 @@ SCENE = "Annotators called it the scene or place as a whole. “No box” counts
 NO_BOX = "Annotators drew no box around it. “Scene or place” counts as right, too."
 GOOD_BOX = "It fits the box that annotators drew."
 BAD_BOX = "It does not fit what annotators drew, which is marked."
+LOOSE_BOX = "It is not tight: it should end where the marked box does, on all sides."
 RIGHT_REGION = "It is where annotators drew their boxes, which are marked."
 WRONG_REGION = "Annotators drew their boxes elsewhere; they are marked."
 
@@ -101,6 +102,11 @@ def _quote(texts: Mapping[str, str], mentions: Sequence[str]) -> str:
 
 CLEARLY_BAD_IOU = 0.4
 """A box with a lower IoU is clearly bad."""
+
+_LOOSE_IOU = (0.3, 0.48)
+"""IoU with the correct box of one that is around the right thing, but not tight; below `good_box_iou`."""
+
+_GROWN_SHARE = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,9 +296,13 @@ def _box_questions(photo: str, chain: _GoldChain, size: tuple[int, int], rng: ra
     yield KnownQuestion(Question(photo, Task.DRAWING, shown), Answer.DRAWN, chain.boxes, why, right)
     question = Question(photo, Task.QUALITY, shown, drawn[1:], drawn[0])
     yield KnownQuestion(question, Answer.GOOD, right[:1], GOOD_BOX, right)
-    if (bad := clearly_bad_box(chain.boxes, size, rng)) is not None:
-        question = Question(photo, Task.QUALITY, shown, (), DrawnBox("k-bad", bad, ""))
-        yield KnownQuestion(question, Answer.BAD, right, BAD_BOX, right)
+    makers = [(clearly_bad_box, BAD_BOX), (loose_box, LOOSE_BOX)]
+    rng.shuffle(makers)  # one of them is asked
+    for make, why in makers:
+        if (bad := make(chain.boxes, size, rng)) is not None:
+            question = Question(photo, Task.QUALITY, shown, (), DrawnBox("k-bad", bad, ""))
+            yield KnownQuestion(question, Answer.BAD, right, why, right)
+            break
     why = f"Annotators drew {count}, and all are there."
     yield KnownQuestion(Question(photo, Task.COVERAGE, shown, drawn), Answer.ALL, why=why, right_boxes=right)
     if len(drawn) > 1:
@@ -310,6 +320,22 @@ def clearly_bad_box(boxes: tuple[XYXY, ...], size: tuple[int, int], rng: random.
         left, top = rng.uniform(0, size[0] - width), rng.uniform(0, size[1] - height)
         made = geometry.clip([left, top, left + width, top + height], *size)
         if width >= 1 and height >= 1 and float(np.max(geometry.iou([made], boxes))) < CLEARLY_BAD_IOU:
+            return tuple(made.tolist())
+    return None
+
+
+def loose_box(boxes: tuple[XYXY, ...], size: tuple[int, int], rng: random.Random) -> XYXY | None:
+    """Enlarge one of the boxes, or cut a part of it off, until it is not tight; None if that does not succeed."""
+    x1, y1, x2, y2 = rng.choice(boxes)
+    for _ in range(20):
+        grown = rng.random() < _GROWN_SHARE
+        factor = rng.uniform(*_LOOSE_IOU) ** (-0.5 if grown else 0.5)
+        width, height = (x2 - x1) * factor, (y2 - y1) * factor
+        left = rng.uniform(min(x1, x2 - width), max(x1, x2 - width))
+        top = rng.uniform(min(y1, y2 - height), max(y1, y2 - height))
+        made = geometry.clip([left, top, left + width, top + height], *size)
+        low, high = _LOOSE_IOU
+        if min(made[2] - made[0], made[3] - made[1]) >= 1 and low <= float(np.max(geometry.iou([made], boxes))) <= high:
             return tuple(made.tolist())
     return None
 

@@ -15,8 +15,16 @@ from deixis.annotate.events import Judged, Skipped, Undone
 from deixis.annotate.gallery import CorrectionSummary, summarize_corrections
 from deixis.annotate.people import MODEL_ROLE
 from deixis.annotate.project import Project, tasks_in_use
-from deixis.annotate.quality import Level, Qualification, lock_worker, stage_sizes, update_qualification
+from deixis.annotate.quality import (
+    Level,
+    Qualification,
+    lock_worker,
+    read_able_workers,
+    stage_sizes,
+    update_qualification,
+)
 from deixis.annotate.review import blocked_questions
+from deixis.annotate.settings import explain_lockouts
 from deixis.annotate.store import checks, events, known_questions, leases, photos, qualifications, questions, workers
 from deixis.annotate.workflow import Answer, Task
 from deixis.evaluation.agreement import Judgement, krippendorff_alpha
@@ -87,6 +95,7 @@ class Progress:
     workers: tuple[WorkerProgress, ...]
     blocked: dict[str, int]  # questions that nobody can answer, by what they wait for
     corrections: CorrectionSummary
+    advice: tuple[str, ...]  # settings that suspend or stop people; `explain_lockouts`
 
 
 def count_qualifying_questions(project: Project) -> int:
@@ -115,6 +124,7 @@ def read_progress(project: Project) -> Progress:
         votes = _read_votes(connection)
         tasks = tuple(_task(connection, task, votes[task]) for task in tasks_in_use(project, connection))
         per_hour = _per_hour(connection)
+        joined = len(set().union(*read_able_workers(project, connection).all.values()))
         hours_left = _hours_left(project, connection, total, finished)
         corrections = summarize_corrections(project, connection)
     return Progress(
@@ -131,6 +141,7 @@ def read_progress(project: Project) -> Progress:
         workers=people,
         blocked=dict(Counter(question.waits_for.value for question in blocked)),
         corrections=corrections,
+        advice=tuple(explain_lockouts(settings, joined)),
     )
 
 

@@ -72,6 +72,9 @@ _JUDGE_BOX = (
 _SEE = update(workers).where(workers.c.id == _WORKER).values(seen_at=bindparam("seen_at"))
 _SEEN_INTERVAL_S = 60.0
 
+_GUESSED, _GUESSED_OF = 5, 10
+"""Five wrong of the last ten answers are as good as guessing, and end the trust."""
+
 
 class Level(StrEnum):
     """Qualification of a worker for a task."""
@@ -140,9 +143,9 @@ def compute_level(task: Task, checks: Sequence[Check], sizes: StageSizes, settin
     |---|---|---|
     | test | `test_accuracy` of `test_questions`: first items | too many wrong in each of `test_attempts`: failed |
     | first items | `first_accuracy` or `first_boxes_good` of `first_items`: trusted | too many wrong: suspended |
-    | trusted | | below `rolling_accuracy` over the last `rolling_items`: suspended |
+    | trusted | | below `rolling_accuracy` over the last `rolling_items`, or five of ten wrong: suspended |
 
-    A stage ends as soon as its result is certain.
+    A stage ends as soon as its result is certain. After the test, one wrong answer alone never suspends.
     """
     tests = [check.correct for check in checks if check.purpose is Purpose.TEST]
     test_level, _ = follow_test(tests, sizes.test, settings)
@@ -151,14 +154,13 @@ def compute_level(task: Task, checks: Sequence[Check], sizes: StageSizes, settin
     later = [check.correct for check in checks if check.purpose is not Purpose.TEST]
     accuracy = settings.first_boxes_good if task is Task.DRAWING else settings.first_accuracy
     first = later[: sizes.first]
-    if first.count(False) > _max_wrong(sizes.first, accuracy):
+    if first.count(False) > max(_max_wrong(sizes.first, accuracy), 1):
         return Level.SUSPENDED
     if len(first) < sizes.first:
         return Level.FIRST
     accuracy = min(accuracy, settings.rolling_accuracy)
     for end in range(sizes.first + 1, len(later) + 1):
-        window = later[max(0, end - settings.rolling_items) : end]
-        if window.count(False) > _max_wrong(settings.rolling_items, accuracy):
+        if not _keeps_accuracy(later[:end], settings.rolling_items, accuracy):
             return Level.SUSPENDED
     return Level.TRUSTED
 
@@ -168,8 +170,13 @@ def is_reliable(hidden: Sequence[bool], settings: Settings) -> bool:
 
     A worker who turns bad after the first items is wrong in all tasks, which shows sooner in all of them together.
     """
-    wrong = list(hidden[-settings.rolling_items :]).count(False)
-    return wrong <= _max_wrong(settings.rolling_items, settings.rolling_accuracy)
+    return _keeps_accuracy(hidden, settings.rolling_items, settings.rolling_accuracy)
+
+
+def _keeps_accuracy(answers: Sequence[bool], items: int, accuracy: float) -> bool:
+    """Whether the last answers are accurate enough, and not as good as guessing lately (ours; §2.3 has no numbers)."""
+    wrong, lately = list(answers[-items:]).count(False), list(answers[-_GUESSED_OF:]).count(False)
+    return wrong <= max(_max_wrong(items, accuracy), 1) and (lately < _GUESSED or accuracy == 0)
 
 
 def follow_test(answers: Sequence[bool], length: int, settings: Settings) -> tuple[Level | None, QualificationTest]:
@@ -292,9 +299,9 @@ def update_qualification(project: Project, connection: Connection, worker: str, 
 
 def suspend_unreliable(project: Project, connection: Connection, worker: str) -> None:
     """Suspend a worker from all tasks if their hidden answers are wrong too often."""
-    parameters = {"p_worker": worker, "p_limit": project.settings.rolling_items}
+    parameters = {"p_worker": worker, "p_limit": max(project.settings.rolling_items, _GUESSED_OF)}
     newest = connection.scalars(_LAST_HIDDEN_CHECKS, parameters).all()
-    if is_reliable(list(newest), project.settings):
+    if is_reliable(newest[::-1], project.settings):
         return
     same_worker = qualifications.c.worker == worker
     connection.execute(update(qualifications).where(same_worker).values(level=Level.SUSPENDED.value))

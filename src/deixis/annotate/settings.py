@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import tomllib
 from dataclasses import asdict, dataclass, fields
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from deixis.annotate.workflow import Rules
 from deixis.errors import DeixisError
@@ -42,6 +45,9 @@ class Settings(Rules):
         `judgements_to_end` 1, for a person who works alone.
     verify_own
         Let workers verify chains to which they linked a mention. Exports tell which chains were verified that way.
+    voters_may_draw
+        Let a worker who said that a box is missing draw it, which small teams need. This is not in the paper; the
+        provenance of exports marks such boxes with ``drawn_by_voter``.
     judges_per_pair
         Number of people who judge a phrase–region pair; the majority decides (HM-LSTM, §5.3.2: ten). Nobody
         else is asked once the majority is certain.
@@ -61,7 +67,8 @@ class Settings(Rules):
         Share of known questions among later questions (§2.3: 2 %).
     rolling_items, rolling_accuracy
         Accuracy that a worker must keep over the last known questions or judged boxes: in each task, and in all hidden
-        questions together.
+        questions together. Five wrong of the last ten end the trust, too, and one wrong answer alone never does. These
+        numbers stand for "maintain high accuracy on the 2 %" in §2.3, which names none.
     good_box_iou
         Lowest IoU at which a drawn box is correct, where the answer is known.
     lease_s, held_at_once
@@ -133,6 +140,37 @@ class Settings(Rules):
         for name in ("lease_s", "absent_after_h"):
             if getattr(self, name) <= 0:
                 raise DeixisError(f"{name} is {getattr(self, name)}; use a positive number")
+
+
+def read_presets() -> dict[str, dict[str, Any]]:
+    """Return the settings of teams by their size, which differ from the defaults."""
+    found = tomllib.loads(files("deixis.annotate").joinpath("presets.toml").read_text(encoding="utf-8"))
+    return {name: preset["settings"] for name, preset in found.items()}
+
+
+def explain_lockouts(settings: Settings, people: int | None = None) -> list[str]:
+    """Say which settings suspend or stop many people, one line each; `people` is the number of workers, if known."""
+    found = []
+    for name in ("first_accuracy", "first_boxes_good"):
+        count, share = settings.first_items, getattr(settings, name)
+        if 0 < count * (1 - share) < 1:
+            found.append(
+                f"first_items {count} with {name} {share:g} leaves no room for a wrong answer, so one is allowed all "
+                f"the same; use {math.ceil(1 / (1 - share))} or more, or 0"
+            )
+    tests = settings.test_questions
+    if 0 < tests * (1 - settings.test_accuracy) < 1 and settings.test_attempts == 1:
+        found.append(f"one wrong answer of {tests} test questions excludes a worker; use test_attempts 2 or more")
+    if people and settings.independent:
+        needed = settings.judgements_to_end + (0 if settings.voters_may_draw else 1)
+        if people < needed:
+            found.append(
+                f"votes need {needed} people, and {people} can work; invite more, use the settings of a small team "
+                '(init --team 2), or for one person "independent": false and "judgements_to_end": 1'
+            )
+        if people == 1 and not settings.verify_own:
+            found.append("nobody can verify the links of the only worker; verify_own true allows it")
+    return found
 
 
 def read_settings(path: Path) -> Settings:

@@ -271,10 +271,33 @@ def derive_state(material: Material, events: Sequence[Event], rules: Rules) -> P
 
 
 def _apply_box_events(chain: ChainState, index: _EventIndex, rules: Rules) -> ChainState:
+    """Apply the events about boxes in order, and an earlier judgement as soon as its question is asked again.
+
+    So judgements of others about the same boxes are kept when one before them is undone or discounted.
+    """
+    unused: list[Judged] = []
     for event in index.box_events.get(chain.shown.id, []):
-        if event.number > chain.since:
-            chain = apply_box_event(chain, event, rules)
+        if event.number <= chain.since:
+            continue
+        before, chain = chain, apply_box_event(chain, event, rules)
+        if chain is before:
+            unused += [event] if isinstance(event, Judged) else []
+            continue
+        while (again := _find_applicable(chain, unused, rules)) is not None:
+            unused.remove(again)
+            chain = apply_box_event(chain, again, rules)
     return chain
+
+
+def _find_applicable(chain: ChainState, unused: Iterable[Judged], rules: Rules) -> Judged | None:
+    """Find the first of the judgements that answers the question of the chain, by somebody who may answer it."""
+    workflow = chain.workflow
+    if workflow is None or not isinstance(workflow.stage, Task):
+        return None
+    subject = format_subject((chain.shown.id,), workflow.boxes, workflow.new_box)
+    barred = _barred_workers(workflow, rules)
+    matching = (each for each in unused if each.task is workflow.stage and each.subject == subject)
+    return next((each for each in matching if each.worker not in barred), None)
 
 
 def _apply_corrections(
@@ -467,7 +490,7 @@ def next_question_about(photo: str, chain: ChainState, rules: Rules) -> Question
     proposal = _describe_proposal(workflow)
     if workflow.stage is Task.VERIFY:
         return Question(photo, workflow.stage, tuple(mention.id for mention in chain.mentions), proposal=proposal)
-    barred = _barred_workers(workflow) if rules.independent else frozenset()
+    barred = _barred_workers(workflow, rules)
     shown = (chain.shown.id,)
     return Question(photo, workflow.stage, shown, workflow.boxes, workflow.new_box, barred, proposal)
 
@@ -483,15 +506,19 @@ def _describe_proposal(workflow: WorkflowState) -> dict[str, Any] | None:
     return None
 
 
-def _barred_workers(workflow: WorkflowState) -> frozenset[str]:
+def _barred_workers(workflow: WorkflowState, rules: Rules) -> frozenset[str]:
     """Return who drew or doubted the box to judge, or who has voted.
 
-    Voters do not draw, because drawing can end in a vote.
+    Voters do not draw, because drawing can end in a vote; with `voters_may_draw`, those who said that a box is missing
+    do, and "no more" then takes the place of their vote.
     """
+    if not rules.independent:
+        return frozenset()
     if workflow.new_box:
         return frozenset({workflow.new_box.worker, workflow.doubted_by} - {""})
     votes = workflow.coverage_votes if workflow.boxes else workflow.requirement_votes
-    return frozenset(vote.worker for vote in votes)
+    may_draw = rules.voters_may_draw and workflow.stage is Task.DRAWING
+    return frozenset(vote.worker for vote in votes if not (may_draw and vote.answer in (Answer.MORE, Answer.BOX)))
 
 
 def linked_by(chain: ChainState, links: Iterable[Judged]) -> frozenset[str]:
@@ -528,8 +555,9 @@ def extend_state(state: PhotoState, photo: str, events: Sequence[Event], new: Ev
     """Update the state of `events` by one judgement about boxes, which changes one chain; None for other events."""
     if not isinstance(new, Judged) or new.task in (Task.LINK, Task.GROUP, Task.VERIFY, Task.PAIR):
         return None
-    if any(isinstance(event, Skipped) for event in events):  # the state does not say who skipped a question
-        return None
+    for event in events:  # the state does not say who skipped a question, and unused judgements may count again
+        if isinstance(event, Skipped) or (isinstance(event, Judged) and event.number not in state.counted):
+            return None
     shown = new.subject.partition(" ")[0]
     position = next(
         (i for i, chain in enumerate(state.chains) if chain.workflow is not None and chain.shown.id == shown), None

@@ -108,6 +108,7 @@ class Rules:
     judges_per_pair: int = 10
     group_links: bool = False
     skip_singular_coverage: bool = False
+    voters_may_draw: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,14 +247,19 @@ def withdraw_the_proposals(state: WorkflowState, answer: WorkerAnswer) -> Workfl
 
 def vote_on_requirement(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
     """Answering "no more" instead of drawing the first box is a vote for no box."""
-    vote = replace(answer, answer=Answer.NO_BOX) if answer.answer is Answer.NO_MORE else answer
-    return replace(state, requirement_votes=(*state.requirement_votes, vote))
+    return replace(state, requirement_votes=_add_vote(state.requirement_votes, answer, Answer.NO_BOX))
 
 
 def vote_on_coverage(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
     """Answering "no more" instead of drawing another box is a vote that all are drawn."""
-    vote = replace(answer, answer=Answer.ALL) if answer.answer is Answer.NO_MORE else answer
-    return replace(state, coverage_votes=(*state.coverage_votes, vote))
+    return replace(state, coverage_votes=_add_vote(state.coverage_votes, answer, Answer.ALL))
+
+
+def _add_vote(votes: tuple[WorkerAnswer, ...], answer: WorkerAnswer, no_more: Answer) -> tuple[WorkerAnswer, ...]:
+    """Add a vote; "no more" takes the place of an earlier vote of the same person (`Rules.voters_may_draw`)."""
+    if answer.answer is not Answer.NO_MORE:
+        return (*votes, answer)
+    return (*(vote for vote in votes if vote.worker != answer.worker), replace(answer, answer=no_more))
 
 
 def show_the_new_box(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
@@ -392,6 +398,10 @@ def all_are_drawn(state: WorkflowState, rules: Rules) -> bool:
     return votes >= rules.judgements_to_end and 2 * votes > len(state.coverage_votes)
 
 
+def these_boxes_are_all(state: WorkflowState, rules: Rules) -> bool:
+    return bool(state.boxes) and all_are_drawn(state, rules)
+
+
 def more_are_needed(state: WorkflowState, rules: Rules) -> bool:
     return 2 * _count(state.coverage_votes, Answer.MORE) > len(state.coverage_votes)
 
@@ -460,10 +470,13 @@ WORKFLOW: tuple[Transition, ...] = (
     Transition(Task.REQUIREMENT, _NEED,             vote_on_requirement,    need_is_undecided,       Status.REVIEW),
     Transition(Task.REQUIREMENT, _NEED,             vote_on_requirement,    a_box_is_needed,         Task.DRAWING),
     Transition(Task.REQUIREMENT, _NEED,             vote_on_requirement,    always,                  Task.REQUIREMENT),
-    # §2.2 Box Drawing: "draw one new box, or say that no (further) box is needed"
+    # §2.2 Box Drawing: "draw one new box, or say that no (further) box is needed". Not in the paper: with
+    # `Rules.voters_may_draw`, "no more" can end a vote, because it takes the place of the person's own earlier vote.
     Transition(Task.DRAWING,     (),                show_the_proposed_box,  a_box_is_proposed,       Task.QUALITY),
     Transition(Task.DRAWING,     (Answer.DRAWN,),   show_the_new_box,       always,                  Task.QUALITY),
+    Transition(Task.DRAWING,     (Answer.NO_MORE,), vote_on_coverage,       these_boxes_are_all,     Status.COMPLETE),
     Transition(Task.DRAWING,     (Answer.NO_MORE,), vote_on_coverage,       there_are_boxes,         Task.COVERAGE),
+    Transition(Task.DRAWING,     (Answer.NO_MORE,), vote_on_requirement,    no_box_is_needed,        Status.NOT_VISUAL),
     Transition(Task.DRAWING,     (Answer.NO_MORE,), vote_on_requirement,    always,                  Task.REQUIREMENT),
     # §2.2 Box Quality: "is the highlighted box good?"
     Transition(Task.QUALITY,     (Answer.GOOD,),    keep_the_box,           more_boxes_came_with_it, Task.DRAWING),

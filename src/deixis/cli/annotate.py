@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
+from time import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -112,6 +113,7 @@ def init(
         bool,
         typer.Option("--group-links", help="Ask about all phrases that could be the same at once, not about pairs."),
     ] = False,
+    team: Annotated[str | None, typer.Option(metavar="2|5|50", help="Settings for a team of about this size.")] = None,
     sample: Annotated[int, typer.Option(min=1, metavar="N", help="Number of pairs to draw at random.")] = 2000,
     json: Json = False,
 ) -> None:
@@ -120,12 +122,16 @@ def init(
     from deixis.annotate.pairs import create_with_pairs
     from deixis.annotate.progress import count_qualifying_questions
     from deixis.annotate.project import Source, create
-    from deixis.annotate.settings import Settings
+    from deixis.annotate.settings import Settings, read_presets
     from deixis.data.dataset import Dataset
 
+    presets = read_presets()
+    if team is not None and team not in presets:
+        raise DeixisError(f"--team {team}: choose one of: {', '.join(presets)}")
+    preset = presets[team] if team else {}
     source = Source(Dataset(data), split, find_mentions, pre_annotated)
     gold = Source(Dataset(known), known_split) if known else None
-    settings = with_proposals(Settings(group_links=group_links), propose, order)
+    settings = with_proposals(Settings(group_links=group_links, **preset), propose, order)
     with progress("photos") as on_progress:
         if pairs is None:
             made, found = create(project, source, known=gold, url=database, settings=settings, on_progress=on_progress)
@@ -372,6 +378,8 @@ def _print_status(found: Progress, project: Path) -> None:
     print_table(table)
     for waits_for, count in found.blocked.items():
         note(f"blocked: {plural(count, 'question')} waiting for {waits_for}; see: deixis annotate review {project}")
+    for advice in found.advice:
+        note(f"settings: {advice}")
     made = found.corrections
     if made.photos:
         note(
@@ -381,7 +389,8 @@ def _print_status(found: Progress, project: Path) -> None:
         )
     if not found.workers:
         return
-    table = _table("worker", ("judged", "skipped", "hours", found.currency, "checked", "accuracy"), "level")
+    table = _table("worker", ("judged", "skipped", "hours", found.currency, "checked", "accuracy", "seen"), "level")
+    now = time()
     in_use = {task.task for task in found.tasks}
     for each in found.workers:
         accuracy = "" if each.accuracy is None else f"{each.accuracy:.0%}"
@@ -392,8 +401,18 @@ def _print_status(found: Progress, project: Path) -> None:
                 by_level.setdefault(level, []).append(name)
         levels = "; ".join(f"{level}: {', '.join(names)}" for level, names in by_level.items())
         levels = "suspended by an owner" if each.suspended else levels
-        table.add_row(each.name or f"({each.worker})", *work, accuracy, levels)
+        seen = _describe_seen(each.seen_at, now) + (f", {each.waiting:,} waiting" if each.waiting else "")
+        table.add_row(each.name or f"({each.worker})", *work, accuracy, seen, levels)
     print_table(table)
+
+
+def _describe_seen(at: float | None, now: float) -> str:
+    if at is None:
+        return ""
+    minutes = max(now - at, 0) / 60
+    sizes = ((1440, "days"), (60, "h"), (1, "min"))
+    size, unit = next((each for each in sizes if minutes >= 2 * each[0]), sizes[-1])
+    return f"{minutes / size:.0f} {unit} ago"
 
 
 @app.command()

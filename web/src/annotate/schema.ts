@@ -110,6 +110,7 @@ export interface Dashboard {
   workers: WorkerProgress[];
   blocked: Record<string, number>; // Questions that nobody can answer, by what they wait for.
   corrections: CorrectionSummary;
+  advice: string[];
   pace: Hour[];
 }
 
@@ -453,6 +454,17 @@ export interface QuestionInfo {
   guideline: number; // Version of the task's guideline.
 }
 
+export interface ReassignRequest {
+  worker: string;
+}
+
+/** Questions that waited for a worker: released or asked again of others, and left for a reviewer to decide. */
+export interface Reassigned {
+  released: number;
+  asked_again: number;
+  for_review: number;
+}
+
 export interface ReinstateRequest {
   worker: string;
   task: Task;
@@ -589,4 +601,7 @@ export interface WorkerProgress {
   levels: Partial<Record<Task, Level>>;
   skipped: number;
   suspended: boolean;
+  seen_at: number | null;
+  absent: boolean;
+  waiting: number;
 }
