@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from deixis.data.dataset import Dataset
 from deixis.papers.tables import published_tables
 from deixis.vision import proposals
 from tests.cli.conftest import Command
@@ -216,3 +218,31 @@ def test_errors_are_one_line(data: Path, command: Command, arguments: tuple[str,
 def test_the_published_figures_load_nothing_heavy() -> None:
     code = "from deixis.cli.main import _run\nassert _run(['table', 'entities-3']) == 0"
     assert modules_after(code).isdisjoint(HEAVY)
+
+
+def test_feature_files_of_vgg_and_fast_r_cnn_lead_to_a_table(data: Path, command: Command) -> None:
+    """The example of docs/guides/reproduce.md."""
+    rng = np.random.default_rng(0)
+    Path("fast-rcnn").mkdir()
+    photos = list(Dataset(data).photos)
+    for photo in photos:
+        boxes = np.array([box.xyxy for box in photo.boxes])
+        np.savez(f"fast-rcnn/{photo.id}.npz", fc7=rng.normal(size=(len(boxes), 6)), boxes=boxes)
+    np.savez("vgg19.npz", features=rng.normal(size=(len(photos), 9)), names=[photo.id for photo in photos])
+    command("features", data, "--import", "vgg19.npz", "--regions", "fast-rcnn", "--out", "vgg")
+    document = command.json(
+        "table", "entities-3", "--data", data, "--rows", "cca,chunks", "--set", "features_dir=vgg", *SMALL
+    )
+    assert [row["key"] for row in document["rows"] if row["ours"]] == ["cca", "chunks"]
+    assert document["about"]["proposals"] == ["imported, 4 a photo"]
+    assert "proposals=imported" in document["command"]
+
+
+def test_one_row_is_swept(data: Path, command: Command) -> None:
+    options = ("table", "entities-3", "--data", data, "--rows", "cca,chunks", *SMALL[:2])
+    sweep = ("--sweep", "chunks:regularization=0.01,1000")
+    document = command.json(*options, "--set", "max_proposals=4", *sweep)
+    [first, second] = next(row for row in document["rows"] if row["key"] == "chunks")["chosen"][0]
+    assert {first, second} <= {"regularization=0.01", "regularization=1000"}
+    assert "--sweep chunks:regularization=0.01,1000" in document["command"]
+    assert "--sweep chunks" in command.error(*options, "--sweep", "chunks")

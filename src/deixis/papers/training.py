@@ -285,6 +285,61 @@ def _defining(training: Training) -> set[str]:
     return {*preset, *map(_setting_name, training.changes)} | auxiliary | kinds
 
 
+def imported_regions(changes: Sequence[str]) -> list[str]:
+    """Return proposals=imported if the last features_dir of some changes holds imported regions, unless they say it."""
+    from deixis.vision.feature_store import FeatureStore
+    from deixis.vision.feature_store.files import IMPORTED
+
+    values = dict(change.replace(" ", "").split("=", 1) for change in changes if "=" in change)
+    folder = values.get("features_dir")
+    if not folder or "proposals" in values or FeatureStore(Path(folder)).contents.proposer != IMPORTED:
+        return []
+    return [f"proposals={IMPORTED}"]
+
+
+def check_inputs(models: TableModels, trainings: Sequence[Training]) -> None:
+    """Open what the models of a table are trained on, before the first is trained: word vectors and stores of features.
+
+    What is missing then raises its error at once, and not when the row is reached.
+    """
+    from deixis.language.vectors import PACKAGES, named_vectors
+    from deixis.models.training.data import MatchingDataSettings, PhotoDataSettings, read_photos
+
+    seen: set[object] = set()
+    for training in trainings:
+        if training.auxiliary:
+            check_inputs(models, [training.auxiliary])
+        settings = models.settings(training, 0)
+        data, values = settings.get(PhotoDataSettings), settings.to_json()
+        reads_words = values.get("text_encoder", "none") != "none"
+        words = values.get("word_vectors", "none") or ("none" if reads_words else PACKAGES[0])
+        if isinstance(data, MatchingDataSettings) and not reads_words and data.text_features == "tfidf":
+            words = "none"
+        if words != "none" and words not in seen:
+            named_vectors(words)
+        if data and data.features_dir and data.feature_source not in seen:
+            read_photos(models.dataset, models.dataset.split(data.train_split), data.feature_source)
+        seen |= {words, data and data.feature_source}
+
+
+def sweep(table: Table, sweeps: Sequence[str]) -> Table:
+    """Let the validation split choose among values of a setting of a row: ``hm-lstm:learning_rate=8e-3,2e-3``."""
+    for each in sweeps:
+        key, _, change = each.partition(":")
+        name, _, values = change.partition("=")
+        row = table.row(key.strip())
+        if not (name and values) or row.recipe is None or row.recipe.model is None or row.recipe.task == "captions":
+            raise DeixisError(
+                f"--sweep {each}: must be ROW:SETTING=VALUE,VALUE of a row whose model is ranked by recall"
+            )
+        choose = tuple(f"{name.strip()}={value.strip()}" for value in values.split(","))
+        check_changes(choose[:1], [row.recipe.model])
+        model = replace(row.recipe.model, choose=choose)
+        swept = replace(row, recipe=replace(row.recipe, model=model))
+        table = replace(table, rows=tuple(swept if other.key == row.key else other for other in table.rows))
+    return table
+
+
 def check_changes(changes: Sequence[str], trainings: Sequence[Training]) -> None:
     """Raise an error for a setting that no model of the table has."""
     used: set[str] = set()

