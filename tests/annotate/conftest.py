@@ -61,7 +61,7 @@ def new_project(
         chosen = Settings(**few_workers | settings)  # type: ignore[arg-type]
         folder = tmp_path / f"project{len(made)}"
         if server:
-            project = make_project(folder, url=_new_schema(server), settings=chosen)
+            project = make_project(folder, url=new_schema(server), settings=chosen)
             add_photos(project, dogs(photos))
         else:
             shutil.copytree(made_projects(photos, chosen), folder)
@@ -94,7 +94,7 @@ def do_not_wait_for_disk(database: Database) -> None:
         connection.execute("PRAGMA synchronous = OFF")
 
 
-def _new_schema(server: str) -> str:
+def new_schema(server: str) -> str:
     """Return the address of a new schema for one project, which is created much faster than a database."""
     name = f"test_{uuid.uuid4().hex}"
     database = Database(server)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -344,24 +344,53 @@ def list_photo_states(project: Project, offset: int = 0, limit: int = 50) -> tup
     return total, [PhotoStatus(row.id, row.last_event > 0, row.finished, row.waiting) for row in rows]
 
 
-def backup_project(project: Project, out: Path) -> int:
-    """Copy a project to one that uses SQLite, also while workers are active; return the number of events."""
+def restore_project(
+    backup: Path, folder: Path, *, url: str | None = None, replace: bool = False
+) -> tuple[int, Path | None]:
+    """Make a project of a backup, on PostgreSQL with `url`; return the number of events and where the old project is.
+
+    With `replace`, a project in the place of the new one is kept beside it.
+    """
+    for problem in find_damage(backup):
+        raise DeixisError(f"{backup}: {problem}; take another backup")
+    old = None
+    if replace and folder.exists():
+        _read_about(folder)  # anything but a project stays
+        with server_lock(folder) as is_only:
+            if not is_only:
+                raise DeixisError(f"{folder}: a server has the project open; stop it first")
+        old = next(path for n in count(1) if not (path := folder.with_name(f"{folder.name}.replaced-{n}")).exists())
+        folder.rename(old)
+    source = open_project(backup)
+    try:
+        return backup_project(source, folder, url=url), old
+    except BaseException:
+        if old is not None and not folder.exists():
+            old.rename(folder)
+        raise
+    finally:
+        source.close()
+
+
+def backup_project(project: Project, out: Path, *, url: str | None = None) -> int:
+    """Copy a project, also while workers are active, to SQLite or with `url` to PostgreSQL; return its events."""
     with new_directory(out, replace=None, inputs=[project.folder], private=True) as folder:
-        copy = Database(_sqlite_url(folder))
+        copy = Database(url or _sqlite_url(folder))
         copy.create_tables()
-        count = 0
+        copied = 0
         with project.database.reading() as source, copy.writing() as target:
             target.execute(delete(properties))
             for table in metadata.sorted_tables:
                 rows = source.execution_options(yield_per=_ROWS_PER_BATCH).execute(select(table)).mappings()
                 for block in rows.partitions(_ROWS_PER_BATCH):
                     target.execute(insert(table), [dict(row) for row in block])
-                    count += len(block) if table is events else 0
+                    copied += len(block) if table is events else 0
+                copy.continue_numbers(target, table)
         copy.close()
         about = json.loads((project.folder / PROJECT_FILE).read_text(encoding="utf-8"))
-        (folder / PROJECT_FILE).write_text(json.dumps(about | {"database": None}, indent=2) + "\n", encoding="utf-8")
+        (folder / PROJECT_FILE).write_text(json.dumps(about | {"database": url}, indent=2) + "\n", encoding="utf-8")
         shutil.copyfile(project.folder / SETTINGS_FILE, folder / SETTINGS_FILE)
-    return count
+    return copied
 
 
 def find_damage(folder: Path) -> Iterator[str]:
@@ -426,11 +455,11 @@ def write_link(project: Project, link: str) -> None:
 
 
 @contextmanager
-def server_lock(project: Project) -> Iterator[bool]:
+def server_lock(folder: Path) -> Iterator[bool]:
     """Hold a lock while a server of a project runs; yield False if another one of this machine holds it."""
     from filelock import FileLock, Timeout  # slow import, for servers only
 
-    lock = FileLock(project.folder / ".server.lock", mode=0o600)
+    lock = FileLock(folder / ".server.lock", mode=0o600)
     try:
         lock.acquire(timeout=0)
     except (OSError, Timeout) as error:

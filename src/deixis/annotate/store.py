@@ -376,6 +376,13 @@ class Database:
             self._protect(connection)
             write_property(connection, "version", str(SCHEMA_VERSION))
 
+    def continue_numbers(self, connection: Connection, table: Table) -> None:
+        """Let PostgreSQL number the next row after those that were copied."""
+        if not self.is_sqlite and "number" in table.primary_key.columns:
+            newest = select(func.max(table.c.number)).scalar_subquery()
+            sequence = func.pg_get_serial_sequence(table.name, "number")
+            connection.execute(select(func.setval(sequence, func.coalesce(newest, 1), newest.is_not(None))))
+
     def _protect(self, connection: Connection) -> None:
         raw = connection.connection.driver_connection
         if self.is_sqlite and raw is not None:

@@ -319,7 +319,7 @@ def serve(
     from deixis.annotate.web.oidc import OidcSettings
     from deixis.web.server import ServerAddress, leave
 
-    with _open(project, checked=False) as opened, server_lock(opened) as is_only:
+    with _open(project, checked=False) as opened, server_lock(project) as is_only:
         if not is_only:
             note(f"another server of this project is running at {read_link(opened)}; workers can use both")
         address = ServerAddress(host, port)
@@ -652,6 +652,27 @@ def backup(project: Folder, out: Out, json: Json = False) -> None:
     with _open(project) as opened:
         events = backup_project(opened, out)
     _print(json, {"out": str(out), "events": events}, f"{out}: {plural(events, 'event')}")
+
+
+@app.command()
+def restore(
+    backup: Annotated[Path, typer.Argument(metavar="BACKUP", help="Directory that `backup` made.", show_default=False)],
+    project: Folder,
+    database: Annotated[
+        str | None, typer.Option(metavar="URL", help="Empty PostgreSQL database; by default, an SQLite file.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the project, which is kept beside the new one.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Make a project of a backup, after a check of all its rows. Its server must not run."""
+    from deixis.annotate.project import restore_project
+
+    events, old = restore_project(backup, project, url=database, replace=force)
+    about = {"project": str(project), "events": events, "replaced": str(old) if old else None}
+    kept = [f"the replaced project is in {old}"] if old else []
+    _print(json, about, f"{project}: {plural(events, 'event')} restored from {backup}", *kept)
 
 
 @app.command()
