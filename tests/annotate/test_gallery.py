@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from deixis.annotate.material import prepare_photo
 from deixis.annotate.people import Role
 from deixis.annotate.progress import read_progress
 from deixis.annotate.project import Project, add_photos, open_project
+from deixis.annotate.review import decide_phrase
 from deixis.annotate.state import derive_state
 from deixis.annotate.store import checks
 from deixis.annotate.transactions import RefusedError
@@ -69,6 +71,23 @@ def test_photos_are_filtered_by_stage_person_disagreement_and_correction(new_pro
     undo(project, lead)
     assert names(project, changed=True) == []
     assert [name for _, name in list_people(project)] == ["ann", "bob", "cy", "olga"]
+
+
+def test_photos_are_found_by_file_name_caption_words_and_phrase_type(new_project: MakeProject) -> None:
+    project, _ = new_project(photos=0)
+    captions = {"one": "A Dog runs.", "two": "Two dogs and a small man.", "three": "A CAFÉ."}
+    material = [prepare_photo(photo(text, name=name)) for name, text in captions.items()]
+    add_photos(project, [replace(each, file=f"beach/{each.photo}.JPG") for each in material])
+    assert names(project, words="dog") == ["one", "two"]
+    assert names(project, words="  MAN dogs ") == ["two"]
+    assert names(project, words="beach/o jpg") == ["one"]
+    assert names(project, words="café") == ["three"]
+    assert names(project, words="cat") == []
+    assert names(project, type="people") == ["two"]
+    assert names(project, words="runs", type="animals") == ["one"]
+    [lead] = people(project, "olga", role=Role.OWNER)
+    decide_phrase(project, lead, "one", "0:0-5", "drop")
+    assert names(project, type="animals") == ["two"]
 
 
 def test_a_photo_says_who_drew_judged_and_changed_it(new_project: MakeProject) -> None:

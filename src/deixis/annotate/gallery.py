@@ -25,6 +25,7 @@ from deixis.annotate.events import (
     Corrected,
     Event,
     Judged,
+    PhraseDecision,
     Skipped,
     Undone,
     effective_events,
@@ -32,7 +33,7 @@ from deixis.annotate.events import (
 )
 from deixis.annotate.judgements import JudgementResult, check_box, undo_event
 from deixis.annotate.people import MODEL_ROLE, read_names, read_worker
-from deixis.annotate.state import PhotoState, derive_state
+from deixis.annotate.state import PhotoState, current_mentions, derive_state
 from deixis.annotate.store import events, photos, workers
 from deixis.annotate.transactions import PhotoSnapshot, PhotoTransaction, RefusedError, find_event
 from deixis.annotate.workflow import XYXY, Answer, DrawnBox, Status, Task
@@ -268,6 +269,8 @@ class GalleryFilter:
     person: str | None = None  # id of a worker who judged, skipped or corrected something
     disagreement: bool = False  # people gave different answers to one question
     changed: bool = False  # a lead has corrected it
+    words: str = ""  # each is part of the file name or of a caption
+    type: str = ""  # entity type of a phrase
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,6 +326,7 @@ class GalleryPhoto:
     photo: str
     stage: PhotoStage
     captions: tuple[str, ...]
+    mentions: tuple[str, ...]  # ids, also of those that are not linked yet
     chains: tuple[GalleryChain, ...]
     people: tuple[str, ...]  # names of those who worked on it
     disagreements: tuple[Disagreement, ...]
@@ -337,6 +341,9 @@ def find_photos(
     """Return the number of photos that match, and some of them in the order of the project."""
     with project.database.reading() as connection:
         found: list[str] = list(connection.scalars(_candidates(wanted)))
+        if wanted.words or wanted.type:
+            matching = _find_by_material(project, connection, wanted)
+            found = [photo for photo in found if photo in matching]
         if wanted.disagreement or wanted.changed:
             found = [photo for photo in found if _matches(project.snapshots.read(connection, photo), wanted)]
         names = read_names(connection)
@@ -439,6 +446,25 @@ def _candidates(wanted: GalleryFilter) -> Select[Any]:
     return chosen.order_by(photos.c.place)
 
 
+def _find_by_material(project: Project, connection: Connection, wanted: GalleryFilter) -> set[str]:
+    words = wanted.words.casefold().split()
+    chosen = select(photos.c.id, photos.c.material).where(photos.c.known.is_(False))
+    retyped = select(events.c.photo).where(events.c.kind.in_((Corrected.kind, PhraseDecision.kind))).distinct()
+    changed = set(connection.scalars(retyped)) if wanted.type else set()
+    found = set()
+    for photo, material in connection.execute(chosen):
+        text = "\n".join((photo, material["file"] or "", *material["captions"])).casefold() if words else ""
+        if not all(word in text for word in words):
+            continue
+        if photo in changed:
+            types = [each.types for each in project.snapshots.read(connection, photo).state.chains]
+        else:
+            types = [each for _, each in material["mentions"]]
+        if not wanted.type or any(wanted.type in each for each in types):
+            found.add(photo)
+    return found
+
+
 def _matches(snapshot: PhotoSnapshot, wanted: GalleryFilter) -> bool:
     counting = effective_events(snapshot.events)
     if wanted.changed and not any(isinstance(event, Corrected) for event in counting):
@@ -484,6 +510,7 @@ def _describe(snapshot: PhotoSnapshot, names: Mapping[str, str]) -> GalleryPhoto
         snapshot.material.photo,
         stage,
         snapshot.material.captions,
+        tuple(mention.id for mention in current_mentions(snapshot.material, snapshot.events)),
         tuple(_describe_chain(chain, corrections, names) for chain in state.chains),
         tuple(dict.fromkeys(names[worker] for worker in worked if worker in names)),
         tuple(find_disagreements(counting, names)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +15,7 @@ from tests.browser.annotate.conftest import Bench, MakeBench
 from tests.browser.annotate.crowd import work_all
 from tests.browser.annotate.photos import SIZE, captioned, two_people_with_a_dog
 from tests.browser.annotate.test_screens import IS_VISIBLE
+from tests.browser.test_accessibility import wcag_problems
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 pytest.importorskip("playwright", reason="playwright is not installed")
 from playwright.sync_api import expect
 
-SCREENS = [(1366, 650), (1280, 800), (390, 664), (390, 844)]
+SCREENS = [(1366, 650), (1280, 800), (390, 664), (390, 844), (664, 390), (844, 390)]
 
 
 def annotated(bench: MakeBench) -> Bench:
@@ -40,7 +43,7 @@ def boxes_of(site: Bench, phrase: str) -> int:
 
 def open_photo(page: Page, site: Bench) -> None:
     join(page, site.invite("Olga", Role.REVIEWER))
-    page.get_by_role("link", name="Gallery").click()
+    page.get_by_role("link", name="Gallery", exact=True).click()
     page.get_by_role("link", name="Photo walk").click()
     expect(page.get_by_role("button", name="Undo")).to_be_visible()
 
@@ -80,6 +83,103 @@ def test_a_lead_draws_moves_and_deletes_a_box_and_undoes_it(laptop: Page, bench:
     expect(laptop.locator(".story li")).to_have_count(2)
 
 
+def test_a_lead_corrects_by_keys_alone_and_sees_which_box_is_which(laptop: Page, bench: MakeBench) -> None:
+    site = annotated(bench)
+    open_photo(laptop, site)
+    dog = next(number for number, chain in enumerate(photo(site).chains, start=1) if "a dog" in chain.phrases)
+    laptop.keyboard.press(f"{dog}")
+    expect(laptop.locator(".chain-boxes li")).to_contain_text([f"Box {dog} "])
+    laptop.keyboard.press("d")
+    expect(laptop.locator(".drawing canvas, .drawing svg").first).to_be_attached()
+    laptop.keyboard.press("b")
+    expect(laptop.get_by_role("button", name="Save the box")).to_be_enabled()
+    laptop.keyboard.press("Enter")
+    numbers = [f"{dog}.1", f"{dog}.2"]
+    expect(laptop.locator(".chain-boxes li")).to_contain_text([f"Box {number} " for number in numbers])
+    expect(laptop.locator(".laid-tag").filter(has_text=re.compile(rf"^{dog}\."))).to_have_text(numbers)
+    rows = laptop.locator(".chain-boxes li")
+    rows.last.hover()
+    expect(laptop.locator(".laid-tag.is-pointed")).to_have_text([numbers[1]])
+    laptop.locator(".laid-tag").filter(has_text=numbers[0]).hover()
+    expect(rows.first).to_have_class("is-pointed")
+    expect(laptop.locator(".coloured-captions .is-pointed").first).to_contain_text("a dog")
+    laptop.mouse.move(5, 5)
+    laptop.keyboard.press("b")
+    laptop.keyboard.press("b")
+    expect(laptop.locator(".laid-tag.is-pointed")).to_have_text([numbers[1]])
+    laptop.keyboard.press("Delete")
+    expect(rows).to_have_count(1)
+    laptop.keyboard.press("m")
+    laptop.keyboard.press(f"{dog % 2 + 1}")
+    expect(laptop.locator(".story li")).to_have_count(3)
+    laptop.keyboard.press("?")
+    expect(laptop.get_by_role("dialog", name="Keys")).to_be_visible()
+    laptop.keyboard.press("Escape")
+    laptop.keyboard.press("g")
+    expect(laptop.get_by_role("heading", name="Gallery")).to_be_visible()
+
+
+def test_photos_are_searched_and_jumped_to_and_the_address_keeps_it(laptop: Page, bench: MakeBench) -> None:
+    site = bench([captioned("A man." if n % 2 else "A dog and a cat.", name=f"photo{n:02}") for n in range(60)])
+    join(laptop, site.invite("Olga", Role.OWNER))
+    laptop.get_by_role("link", name="Gallery", exact=True).click()
+    cards = laptop.locator(".gallery-card")
+    expect(cards).to_have_count(24)
+    laptop.get_by_label("Go to photo").fill("60")
+    laptop.keyboard.press("Enter")
+    expect(cards).to_have_count(1)
+    expect(cards).to_contain_text("photo59 · 60")
+    laptop.get_by_role("button", name="Show all").wait_for(state="detached")
+    laptop.locator("h1").click()
+    laptop.keyboard.press("/")
+    laptop.keyboard.type("DOG photo0")
+    expect(cards).to_have_count(5)
+    laptop.get_by_label("Phrases").select_option("people")
+    expect(laptop.get_by_text("No photo is like this.")).to_be_visible()
+    laptop.get_by_label("Phrases").select_option("animals")
+    expect(cards).to_have_count(5)
+    laptop.reload()
+    expect(cards).to_have_count(5)
+    laptop.get_by_role("button", name="Show all").click()
+    expect(laptop.get_by_label("Search")).to_have_value("")
+    expect(cards).to_have_count(24)
+    laptop.get_by_role("link", name="Photo photo23").click()
+    laptop.keyboard.press("j")  # on the next page of the list
+    expect(laptop.get_by_text("photo24 · 25 of 60")).to_be_visible()
+    laptop.keyboard.press("k")
+    expect(laptop.get_by_text("photo23 · 24 of 60")).to_be_visible()
+    laptop.keyboard.press("g")
+    laptop.keyboard.press("j")
+    expect(cards.first.get_by_role("link")).to_be_focused()
+
+
+def test_an_owner_exports_from_the_dashboard(laptop: Page, bench: MakeBench) -> None:
+    site = annotated(bench)
+    join(laptop, site.invite("Olga", Role.OWNER))
+    laptop.get_by_label("Format").select_option("jsonl")
+    with laptop.expect_download() as download:
+        laptop.get_by_role("button", name="Download (zip)").click()
+    with zipfile.ZipFile(download.value.path()) as archive:
+        assert "photos.jsonl" in archive.namelist()
+
+
+@pytest.mark.parametrize("place", ["gallery", "photo", "phrases", "dashboard"])
+def test_the_pages_of_a_lead_meet_wcag(laptop: Page, bench: MakeBench, place: str) -> None:
+    site = annotated(bench)
+    join(laptop, site.invite("Olga", Role.OWNER))
+    if place != "dashboard":
+        laptop.get_by_role("link", name="Gallery", exact=True).click()
+        expect(laptop.get_by_role("link", name="Photo walk")).to_be_visible()
+    if place in ("photo", "phrases"):
+        laptop.get_by_role("link", name="Photo walk").click()
+        press(laptop, "a dog")
+        expect(laptop.locator(".chain-panel")).to_be_visible()
+    if place == "phrases":
+        laptop.get_by_role("link", name="Edit phrases").click()
+        expect(laptop.get_by_role("heading", name="Phrases")).to_be_visible()
+    assert wcag_problems(laptop) == []
+
+
 def test_a_lead_splits_merges_and_retypes(laptop: Page, bench: MakeBench) -> None:
     site = annotated(bench)
     open_photo(laptop, site)
@@ -107,7 +207,7 @@ def test_photos_are_filtered_and_show_their_state(laptop: Page, bench: MakeBench
         assert question is not None
         member.send(question, said)
     join(laptop, site.invite("Olga", Role.OWNER))
-    laptop.get_by_role("link", name="Gallery").click()
+    laptop.get_by_role("link", name="Gallery", exact=True).click()
     cards = laptop.locator(".gallery-card")
     expect(cards).to_have_count(2)
     laptop.get_by_label("People disagreed").check()
@@ -133,7 +233,7 @@ def test_the_chosen_phrase_and_the_photo_are_visible_on_every_screen(
     open_photo(page, site)
     canvas = page.locator(".canvas").bounding_box()
     assert canvas is not None
-    assert canvas["width"] >= min(340, width - 50)
+    assert canvas["width"] >= (width // 2 - 20 if width > height and width < 900 else min(340, width - 50))
     assert canvas["y"] + canvas["height"] <= height
     phrase = page.locator(".coloured-captions").get_by_role("button", name="a dog").first
     phrase.scroll_into_view_if_needed()

@@ -75,8 +75,8 @@ def test_an_owner_starts_at_the_dashboard_with_the_first_steps(laptop: Page, ben
     join(laptop, site.invite("Olga", Role.OWNER))
     steps = laptop.get_by_role("region", name="First steps")
     expect(steps).to_be_visible()
-    steps.get_by_role("link", name="phrases").click()
-    picture = laptop.locator(".photo-rows img")
+    steps.get_by_role("link", name="gallery").click()
+    picture = laptop.locator(".gallery-picture img")
     assert picture.evaluate("async element => { await element.decode(); return element.naturalWidth; }") > 0
     laptop.get_by_role("link", name="People", exact=True).click()
     laptop.get_by_label("Name").fill("Ann")
@@ -127,11 +127,17 @@ def test_an_owner_edits_guidelines_and_workers_see_them_as_text(laptop: Page, be
     expect(panel).to_have_count(0)
 
 
+def open_phrases(page: Page) -> None:
+    page.get_by_role("link", name="Gallery", exact=True).click()
+    page.get_by_role("link", name="Photo cat").click()
+    page.get_by_role("link", name="Edit phrases").click()
+    expect(page.get_by_role("heading", name="Phrases")).to_be_visible()
+
+
 def test_an_owner_corrects_phrases_before_work_begins(laptop: Page, bench: MakeBench) -> None:
     site = bench([captioned("A 🐕 dog watches a tall man.")])
     join(laptop, site.invite("Olga", Role.OWNER))
-    laptop.goto(f"{site.address}#/phrases")
-    laptop.get_by_role("link", name="cat").click()
+    open_phrases(laptop)
     laptop.get_by_role("button", name="a tall man", exact=True).click()
     laptop.get_by_role("button", name="Remove this phrase").click()
     laptop.get_by_role("button", name="tall", exact=True).click()
@@ -148,8 +154,7 @@ def test_an_owner_corrects_phrases_before_work_begins(laptop: Page, bench: MakeB
 def test_a_phrase_that_would_overlap_is_refused_with_the_reason(laptop: Page, bench: MakeBench) -> None:
     site = bench([captioned("🐕 A man watches a dog and a cat.")])
     join(laptop, site.invite("Olga", Role.OWNER))
-    laptop.goto(f"{site.address}#/phrases")
-    laptop.get_by_role("link", name="cat").click()
+    open_phrases(laptop)
     laptop.get_by_role("button", name="and", exact=True).click()
     laptop.get_by_role("button", name="watches").click()
     expect(laptop.get_by_text("This would overlap with “a dog”.")).to_be_visible()
@@ -160,8 +165,7 @@ def test_a_phrase_that_would_overlap_is_refused_with_the_reason(laptop: Page, be
 def test_the_next_photo_saves_the_phrases(laptop: Page, bench: MakeBench) -> None:
     site = bench([captioned("A dog watches a tall man."), captioned("A dog.", name="second")])
     join(laptop, site.invite("Olga", Role.OWNER))
-    laptop.goto(f"{site.address}#/phrases")
-    laptop.get_by_role("link", name="cat").click()
+    open_phrases(laptop)
     laptop.get_by_role("button", name="a tall man", exact=True).click()
     laptop.get_by_role("button", name="Remove this phrase").click()
     laptop.get_by_role("button", name="Save, next photo").click()
@@ -174,15 +178,14 @@ def test_nobody_leaves_unsaved_edits_by_mistake(laptop: Page, bench: MakeBench) 
     join(laptop, site.invite("Olga", Role.OWNER))
     asked: list[str] = []
     laptop.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
-    laptop.goto(f"{site.address}#/phrases")
-    laptop.get_by_role("link", name="cat").click()
+    open_phrases(laptop)
     laptop.get_by_role("button", name="a tall man", exact=True).click()
     laptop.get_by_role("button", name="Remove this phrase").click()
     expect(laptop.get_by_text("Not saved yet.")).to_be_visible()
     here = laptop.url
     for leave in (
-        laptop.get_by_role("link", name="Gallery").click,
-        laptop.get_by_role("link", name="← All photos").click,
+        laptop.get_by_role("link", name="Dashboard").click,
+        laptop.get_by_role("link", name="← Photo").click,
         laptop.get_by_role("button", name="Sign out").click,
         laptop.go_back,
     ):

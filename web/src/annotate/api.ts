@@ -18,8 +18,6 @@ import type {
   OwnWorkResponse,
   PeopleResponse,
   Person,
-  PhotosResponse,
-  PhotoStage,
   PhraseItem,
   PhrasesResponse,
   ReviewResponse,
@@ -42,13 +40,6 @@ export type Stay = NonNullable<NextRequest["stay"]> | ""; // with the photo, the
 
 /** What a lead changes: a chain is named by one of its phrases. */
 export type Correction = Omit<CorrectionRequest, "seen">;
-
-export interface GalleryFilter {
-  stage: PhotoStage | "";
-  person: string;
-  disagreement: boolean;
-  changed: boolean;
-}
 
 /** An answer that says no; `status` tells what to do about it. */
 export class RequestError extends Error {
@@ -122,17 +113,12 @@ export const tokens = async () => (await ask<TokensResponse>("GET", "/api/tokens
 export const makeToken = (name: string) => ask<NewTokenResponse>("POST", "/api/tokens", { name });
 export const revokeToken = (id: string) => ask<object>("DELETE", `/api/tokens/${id}`);
 
-export const photos = (offset: number, limit: number) =>
-  ask<PhotosResponse>("GET", `/api/photos?offset=${offset}&limit=${limit}`);
 export const phrases = (photo: string) => ask<PhrasesResponse>("GET", `/api/photos/${encodeURIComponent(photo)}/phrases`);
 export const putPhrases = (photo: string, all: Phrase[]) =>
   ask<PhrasesResponse>("PUT", `/api/photos/${encodeURIComponent(photo)}/phrases`, { phrases: all });
 
-export const gallery = (filter: GalleryFilter, offset: number, limit: number) => {
-  const asked = new URLSearchParams({ offset: `${offset}`, limit: `${limit}` });
-  for (const [name, value] of Object.entries(filter)) if (value) asked.set(name, `${value}`);
-  return ask<GalleryResponse>("GET", `/api/gallery?${asked}`);
-};
+export const gallery = (filter: URLSearchParams, limit: number) =>
+  ask<GalleryResponse>("GET", `/api/gallery?${filter}&limit=${limit}`);
 const galleryPlace = (photo: string) => `/api/gallery/${encodeURIComponent(photo)}`;
 export const galleryPhoto = (photo: string) => ask<GalleryEntry>("GET", galleryPlace(photo));
 export const correct = (photo: string, seen: number, wanted: Correction) =>

@@ -9,7 +9,6 @@ import { GalleryPage } from "./gallery";
 import { GuidelinesPage } from "./guidelines";
 import { OwnWorkPage } from "./own_work";
 import { PeoplePage } from "./people";
-import { PhrasesPage } from "./phrases";
 import { ReviewPage } from "./review";
 import { mayLeave } from "./unsaved";
 import { WorkPage } from "./work_page";
@@ -28,7 +27,6 @@ const TABS: readonly Tab[] = [
   { place: "gallery", name: "Gallery", roles: REVIEWS },
   { place: "dashboard", name: "Dashboard", roles: REVIEWS },
   { place: "people", name: "People", roles: ["owner"] },
-  { place: "phrases", name: "Phrases", roles: ["owner"] },
   { place: "guidelines", name: "Guidelines" },
 ];
 
@@ -54,7 +52,8 @@ function Inside() {
 
   const user = session?.user ?? null;
   const tabs = user ? TABS.filter(({ roles }) => !roles || roles.includes(user.role)) : [];
-  const tab = tabs.find((each) => each.place === (place[0] ?? "")) ?? tabs[0];
+  const isPhrases = place[0] === "phrases" && user?.role === "owner"; // reached from the gallery
+  const tab = tabs.find((each) => each.place === (isPhrases ? "gallery" : (place[0] ?? ""))) ?? tabs[0];
   useEffect(() => {
     document.title = `${!user ? "Welcome" : place[0] === "me" ? "You" : (tab?.name ?? "")} – deixis annotate`;
   }, [user, place[0]]);
@@ -119,19 +118,14 @@ function Inside() {
         <GalleryPage
           session={session}
           photo={place[1]}
+          isPhrases={isPhrases}
           from={{ mention: place[2] ?? "", isDrawing: place[3] === "draw" }}
-          onOpen={(photo) => go(`gallery/${photo}`)}
+          onOpen={(photo) => go(`${isPhrases ? "phrases" : "gallery"}/${photo}`)}
         />
       ) : tab?.place === "dashboard" ? (
-        <DashboardPage user={user} />
+        <DashboardPage user={user} formats={session.formats} />
       ) : tab?.place === "people" ? (
         <PeoplePage user={user} />
-      ) : tab?.place === "phrases" ? (
-        <PhrasesPage
-          session={session}
-          photo={place[1]}
-          onOpen={(photo) => go(photo ? `phrases/${photo}` : "phrases")}
-        />
       ) : tab?.place === "guidelines" ? (
         guidelines && (
           <GuidelinesPage guidelines={guidelines} isOwner={user.role === "owner"} onChange={setGuidelines} />

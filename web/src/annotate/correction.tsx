@@ -4,7 +4,8 @@ import type { Box } from "../api";
 import { markOf } from "../colours";
 import * as api from "./api";
 import type { GalleryBox, GalleryChain, GalleryEntry, PhotoInfo, SessionResponse } from "./schema";
-import { ColouredCaptions, colouredBoxes } from "./coloured_chains";
+import { ColouredCaptions, boxNumber, colouredBoxes, type Pointed } from "./coloured_chains";
+import { Keys } from "./dialogs";
 import { Drawing, type DrawingControl } from "./drawing";
 import { Frame } from "./frame";
 import { ChangedBy, type Chosen } from "./gallery";
@@ -32,16 +33,18 @@ interface Props {
   id: string;
   session: SessionResponse;
   from: Chosen;
-  before: string | undefined;
-  next: string | undefined;
-  onOpen: (photo: string) => void;
+  place: string; // in the list
+  onBefore: (() => void) | undefined;
+  onNext: (() => void) | undefined;
 }
 
-export function CorrectionPage({ id, session, from, before, next, onOpen }: Props) {
+export function CorrectionPage({ id, session, from, place: listed, onBefore, onNext }: Props) {
   const [entry, setEntry] = useState<GalleryEntry | null>(null);
   const [chosen, setChosen] = useState(from.mention); // a mention of the chain
   const [mode, setMode] = useState<Mode>(from.isDrawing ? { kind: "box", moved: null } : null);
   const [box, setBox] = useState<Box | null>(null);
+  const [pointed, setPointed] = useState<Pointed | null>(null);
+  const [isHelpOpen, setHelpOpen] = useState(false);
   const drawing = useRef<DrawingControl>(null);
   const captions = useRef<HTMLDivElement>(null);
   // Where the phrase to merge with is pressed.
@@ -86,16 +89,40 @@ export function CorrectionPage({ id, session, from, before, next, onOpen }: Prop
     setChosen(other === chain ? "" : mention);
   };
 
+  const chains = entry?.chains ?? [];
+  const pickPlace = (to: number) => chains[to] && pick(to, chains[to].mentions[0]!);
+  /** Choose the phrase after, or before, the chosen one; the tenth and later ones have no key of their own. */
+  const pickNear = (by: number) => {
+    const to = (place + by + chains.length) % chains.length;
+    if (chains.length > 1 || place < 0) pickPlace(place < 0 && by < 0 ? chains.length - 1 : to);
+  };
+  const pointAtNext = () => {
+    const at = chain!.boxes.findIndex(({ id: each }) => each === pointed?.box);
+    setPointed({ place, box: chain!.boxes[(at + 1) % chain!.boxes.length]!.id });
+  };
+  const pointedBox = chain?.boxes.find(({ id: each }) => each === pointed?.box) ?? (chain?.boxes.length === 1 ? chain.boxes[0] : undefined);
+  const remove = (each: GalleryBox) => correct({ action: "delete", box_id: each.id, ending: "no box" });
   useKeys((key, event) => {
     const isControl = event.ctrlKey || event.metaKey;
     const letter = key.toLowerCase();
+    const canCorrect = !mode && chain && !chain.is_linking && !isBusy;
     const keys: Record<string, () => unknown> = {
+      "?": () => setHelpOpen(true),
       escape: () => (mode ? leave() : setChosen("")),
+      ...(mode?.kind !== "box" && { n: () => pickNear(1), p: () => pickNear(-1) }),
       ...(mode?.kind === "box" && { enter: saveBox, b: () => drawing.current?.put(middleOf(entry!.photo)) }),
-      ...(!mode && chain && !chain.is_linking && { d: () => setMode({ kind: "box", moved: null }) }),
-      ...(!mode && before && { k: () => onOpen(before) }),
-      ...(!mode && next && { j: () => onOpen(next) }),
+      ...(!mode && chain?.boxes.length && { b: pointAtNext }),
+      ...(canCorrect && { d: () => setMode({ kind: "box", moved: null }), m: () => setMode({ kind: "merge" }) }),
+      ...(canCorrect && isUnended(chain) && { a: () => correct({ action: "decide", ending: "complete" }) }),
+      ...(canCorrect && pointedBox && { e: () => setMode({ kind: "box", moved: pointedBox }), delete: () => remove(pointedBox) }),
+      ...(!mode && onBefore && { k: onBefore }),
+      ...(!mode && onNext && { j: onNext }),
+      ...(!mode && { g: () => location.assign("#/gallery") }),
     };
+    if (mode?.kind !== "box" && isKey(event, key) && Number(key) > 0) {
+      pickPlace(Number(key) - 1);
+      return true;
+    }
     if (mode?.kind === "box" && key.startsWith("Arrow")) {
       const step = event.repeat ? 6 : 1;
       const [right, down] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[key]!;
@@ -118,16 +145,17 @@ export function CorrectionPage({ id, session, from, before, next, onOpen }: Prop
 
   if (!entry) return <main class="notice">{failure || "One moment …"}</main>;
   const drawn = mode?.kind === "box" ? { moved: mode.moved?.id ?? "" } : undefined;
-  const shown = colouredBoxes(entry.chains, place, drawn);
-  const pickBox = (index: number) => {
-    const owners = entry.chains.flatMap((each, at) => each.boxes.map(() => at));
-    const at = owners[index];
-    if (at !== undefined) pick(at, entry.chains[at]!.mentions[0]!);
-  };
+  const shown = colouredBoxes(entry.chains, place, drawn, pointed);
+  const owners = entry.chains.flatMap((each, at) => each.boxes.map((owned): Pointed => ({ place: at, box: owned.id })));
   return (
     <main class="work correction" tabIndex={-1}>
       <Frame photo={entry.photo} hasPicture={session.photos} label="Photo" isDrawing={mode?.kind === "box"}>
-        <Overlay photo={entry.photo} boxes={shown} onPick={mode?.kind === "box" ? undefined : pickBox} />
+        <Overlay
+          photo={entry.photo}
+          boxes={shown}
+          onPick={mode?.kind === "box" ? undefined : (index) => pickPlace(owners[index]!.place)}
+          onPoint={(index) => setPointed(index === null ? null : owners[index]!)}
+        />
         {mode?.kind === "box" && (
           <Drawing
             key={mode.moved?.id ?? "new"}
@@ -143,7 +171,11 @@ export function CorrectionPage({ id, session, from, before, next, onOpen }: Prop
         <p class="task-line">
           {from.mention && <a href="#/review">← Review</a>}
           <a href="#/gallery">← Gallery</a>
-          <span class="soft">{entry.name}</span>
+          {session.user?.role === "owner" && <a href={`#/phrases/${id}`}>Edit phrases</a>}
+          <h1>
+            {entry.name}
+            {listed && ` · ${listed}`}
+          </h1>
           <span class="chip">{entry.stage}</span>
           <ChangedBy entry={entry} />
         </p>
@@ -154,16 +186,19 @@ export function CorrectionPage({ id, session, from, before, next, onOpen }: Prop
           <button disabled={isBusy || !entry.can_redo} onClick={() => void redo()}>
             Redo <kbd>Ctrl Y</kbd>
           </button>
-          {before && (
-            <button disabled={mode?.kind === "box"} onClick={() => onOpen(before)}>
-              ← Before
+          {onBefore && (
+            <button disabled={mode?.kind === "box"} onClick={onBefore}>
+              ← Before <kbd>K</kbd>
             </button>
           )}
-          {next && (
-            <button disabled={mode?.kind === "box"} onClick={() => onOpen(next)}>
-              Next →
+          {onNext && (
+            <button disabled={mode?.kind === "box"} onClick={onNext}>
+              Next → <kbd>J</kbd>
             </button>
           )}
+          <button class="quiet by-keys" onClick={() => setHelpOpen(true)}>
+            <kbd>?</kbd> Keys
+          </button>
         </p>
         <Failure line={failure} />
         {mode?.kind === "merge" && chain ? (
@@ -177,7 +212,14 @@ export function CorrectionPage({ id, session, from, before, next, onOpen }: Prop
           <p class="hint">{chain ? "Press the phrase again to see all boxes." : "Press a phrase to correct it."}</p>
         )}
         <div ref={captions}>
-          <ColouredCaptions captions={entry.captions} chains={entry.chains} chosen={place} onPick={pick} />
+          <ColouredCaptions
+            captions={entry.captions}
+            chains={entry.chains}
+            chosen={place}
+            pointed={pointed}
+            onPick={pick}
+            onPoint={setPointed}
+          />
         </div>
         {chain && mode?.kind === "box" && (
           <div class="answers" role="group" aria-label="Box">
@@ -201,8 +243,11 @@ export function CorrectionPage({ id, session, from, before, next, onOpen }: Prop
             place={place}
             types={session.types}
             isBusy={isBusy}
+            pointed={pointed}
+            onPoint={setPointed}
             onMode={setMode}
             onCorrect={correct}
+            onDelete={remove}
           />
         )}
         <Disagreements entry={entry} />
@@ -220,21 +265,43 @@ export function CorrectionPage({ id, session, from, before, next, onOpen }: Prop
           </details>
         )}
       </section>
+      {isHelpOpen && <Keys lines={KEYS} onClose={() => setHelpOpen(false)} />}
     </main>
   );
 }
+
+const KEYS: readonly [string[], string][] = [
+  [["1", "…", "9"], "Choose a phrase by its number, or the phrase to merge with"],
+  [["N"], "The next phrase"],
+  [["P"], "The phrase before"],
+  [["D"], "Draw a box"],
+  [["B"], "Point at the next box of the phrase; while drawing, a box in the middle of the photo"],
+  [["E"], "Move the box that is pointed at"],
+  [["Delete"], "Delete the box that is pointed at"],
+  [["M"], "Merge with another phrase"],
+  [["A"], "All boxes are there"],
+  [["Ctrl", "Z"], "Undo; Ctrl Y redoes"],
+  [["J"], "The next photo of the list"],
+  [["K"], "The photo before"],
+  [["G"], "Back to the gallery, where / searches, and J and K go through the photos"],
+  [["Esc"], "Leave what was begun"],
+];
 
 interface PanelProps {
   chain: GalleryChain;
   place: number;
   types: readonly string[];
   isBusy: boolean;
+  pointed: Pointed | null;
+  onPoint: (pointed: Pointed | null) => void;
   onMode: (mode: Mode) => void;
   onCorrect: (wanted: Omit<api.Correction, "mention">) => void;
+  onDelete: (box: GalleryBox) => void;
 }
 
 /** What can be done with one chain. */
-function ChainPanel({ chain, place, types, isBusy, onMode, onCorrect }: PanelProps) {
+function ChainPanel(props: PanelProps) {
+  const { chain, place, types, isBusy, pointed, onPoint, onMode, onCorrect, onDelete } = props;
   const [marked, setMarked] = useState<string[]>([]); // phrases to split off
   const canSplit = marked.length > 0 && marked.length < chain.mentions.length;
   return (
@@ -281,7 +348,7 @@ function ChainPanel({ chain, place, types, isBusy, onMode, onCorrect }: PanelPro
           </button>
         )}
         <button disabled={isBusy || chain.is_linking} onClick={() => onMode({ kind: "merge" })}>
-          Merge with …
+          Merge with … <kbd>M</kbd>
         </button>
         <button disabled={isBusy || chain.is_linking} onClick={() => onMode({ kind: "box", moved: null })}>
           Draw a box <kbd>D</kbd>
@@ -289,9 +356,15 @@ function ChainPanel({ chain, place, types, isBusy, onMode, onCorrect }: PanelPro
       </p>
       <ul class="chain-boxes">
         {chain.boxes.map((each, index) => (
-          <li key={each.id}>
+          <li
+            key={each.id}
+            class={pointed?.box === each.id ? "is-pointed" : ""}
+            onMouseEnter={() => onPoint({ place, box: each.id })}
+            onMouseLeave={() => onPoint(null)}
+            onFocusIn={() => onPoint({ place, box: each.id })}
+          >
             <span>
-              Box {index + 1}{" "}
+              Box {boxNumber(chain, place, index)}{" "}
               <span class={each.model ? "chip is-model" : "soft"}>
                 {each.model ? modelTag(each.model) : `by ${each.by}`}
               </span>{" "}
@@ -304,7 +377,7 @@ function ChainPanel({ chain, place, types, isBusy, onMode, onCorrect }: PanelPro
               <button
                 class="link"
                 disabled={isBusy}
-                onClick={() => onCorrect({ action: "delete", box_id: each.id, ending: "no box" })}
+                onClick={() => onDelete(each)}
               >
                 Delete
               </button>
@@ -314,9 +387,9 @@ function ChainPanel({ chain, place, types, isBusy, onMode, onCorrect }: PanelPro
       </ul>
       {!chain.is_linking && (
         <p class="row" role="group" aria-label="Decide">
-          {chain.boxes.length > 0 && chain.stage !== "complete" && (
+          {isUnended(chain) && (
             <button disabled={isBusy} onClick={() => onCorrect({ action: "decide", ending: "complete" })}>
-              All boxes are there
+              All boxes are there <kbd>A</kbd>
             </button>
           )}
           {endings(chain).map(([ending, label]) => (
@@ -366,6 +439,8 @@ function Disagreements({ entry }: { entry: GalleryEntry }) {
     </details>
   );
 }
+
+const isUnended = ({ boxes, stage }: GalleryChain) => boxes.length > 0 && stage !== "complete";
 
 const stageName = (chain: GalleryChain) =>
   chain.stage === "not visual"

@@ -7,7 +7,7 @@ const LOOK_AGAIN_MS = 10_000;
 const WIDEST_BAR = 48;
 
 /** How far the project is, how fast it goes, what it costs, and how good everybody's work is. */
-export function DashboardPage({ user }: { user: UserInfo }) {
+export function DashboardPage({ user, formats }: { user: UserInfo; formats: readonly string[] }) {
   const [said, setSaid] = useState<Dashboard | null>(null);
   const [failure, setFailure] = useState("");
   const look = () => {
@@ -39,6 +39,7 @@ export function DashboardPage({ user }: { user: UserInfo }) {
           <Blocked said={said} />
           <Corrections made={said.corrections} />
           <Pace pace={said.pace} />
+          {user.role === "owner" && said.judged > 0 && <Export formats={formats} />}
           <Tasks tasks={said.tasks} />
           <Workers said={said} user={user} onChange={look} />
         </>
@@ -89,7 +90,8 @@ function FirstSteps() {
       <h2>First steps</h2>
       <ol class="steps">
         <li>
-          Look through the <a href="#/phrases">phrases</a> of some photos. Corrections are easiest before people begin.
+          Look through the phrases of some photos in the <a href="#/gallery">gallery</a>. Corrections are easiest before
+          people begin.
         </li>
         <li>
           Read the <a href="#/guidelines">guidelines</a>, and change what your photos need.
@@ -144,6 +146,30 @@ function Corrections({ made }: { made: CorrectionSummary }) {
           Gallery
         </a>
       </p>
+    </section>
+  );
+}
+
+/** The finished photos as a file, at any time. */
+function Export({ formats }: { formats: readonly string[] }) {
+  return (
+    <section class="card" aria-label="Export">
+      <h2>Export</h2>
+      <form class="row" action="/api/export" method="get">
+        <label>
+          Format{" "}
+          <select name="to">
+            {formats.map((format) => (
+              <option key={format}>{format}</option>
+            ))}
+          </select>
+        </label>
+        <label class="check">
+          <input type="checkbox" name="unfinished" value="true" />
+          Unfinished photos too
+        </label>
+        <button type="submit">Download (zip)</button>
+      </form>
     </section>
   );
 }

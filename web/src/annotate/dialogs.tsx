@@ -101,6 +101,10 @@ export function Help({ question, onClose }: { question: QuestionInfo; onClose: (
     [["X"], "A phrase that is none"],
     [["G"], "Guidelines"],
   ];
+  return <Keys lines={lines} onClose={onClose} />;
+}
+
+export function Keys({ lines, onClose }: { lines: readonly [string[], string][]; onClose: () => void }) {
   return (
     <Dialog title="Keys" onClose={onClose}>
       <dl class="keys">

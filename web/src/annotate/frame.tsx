@@ -86,7 +86,7 @@ export function Frame({ photo, hasPicture, label, control, isDrawing = false, on
         <button aria-label="Smaller" title="Smaller (−)" disabled={zoom <= 1} onClick={() => step(-1)}>
           −
         </button>
-        <button aria-label="Fit" title="Fit (0)" disabled={zoom <= 1} onClick={() => step(0)}>
+        <button class="fit" aria-label={`${Math.round(zoom * 100)} % – Fit`} title="Fit (0)" disabled={zoom <= 1} onClick={() => step(0)}>
           {Math.round(zoom * 100)} %
         </button>
         <button aria-label="Larger" title="Larger (+)" disabled={zoom >= STEPS.at(-1)!} onClick={() => step(1)}>

@@ -2,64 +2,19 @@
 import { useEffect, useState } from "preact/hooks";
 import { markOf } from "../colours";
 import * as api from "./api";
-import type { PhotoEntry, PhrasesResponse, SessionResponse } from "./schema";
+import type { PhrasesResponse, SessionResponse } from "./schema";
 import { Failure, useSubmit } from "./login";
 import { Frame } from "./frame";
 import { parseMentionId, splitWords, type Word } from "./caption_words";
-import { Pager } from "./pager";
 import { useUnsaved } from "./unsaved";
 
-const PAGE = 50;
-const THUMBNAIL = 160;
-
 interface Props {
-  session: SessionResponse;
-  photo: string | undefined;
-  onOpen: (photo: string | null) => void;
-}
-
-export function PhrasesPage({ session, photo, onOpen }: Props) {
-  const [offset, setOffset] = useState(0);
-  const [found, setFound] = useState<{ total: number; photos: PhotoEntry[] } | null>(null);
-  const { failure, run } = useSubmit();
-  useEffect(() => void run(async () => setFound(await api.photos(offset, PAGE))), [offset, photo]);
-
-  const rows = found?.photos ?? [];
-  const at = rows.findIndex(({ photo: each }) => each.id === photo);
-  if (photo)
-    return <OnePhoto key={photo} id={photo} session={session} next={rows[at + 1]?.photo.id ?? null} onOpen={onOpen} />;
-  return (
-    <main class="page" tabIndex={-1}>
-      <h1>Phrases</h1>
-      <p class="lead">
-        Questions are about these phrases. Put them right before people begin; afterwards a change is a reviewer’s
-        decision.
-      </p>
-      <Failure line={failure} />
-      <ul class="photo-rows">
-        {rows.map((row) => (
-          <li key={row.photo.id}>
-            <a href={`#/phrases/${encodeURIComponent(row.photo.id)}`}>
-              {session.photos && <img src={`${row.photo.url}?side=${THUMBNAIL}`} alt="" loading="lazy" />}
-              <span class="photo-name">{row.name}</span>
-              <span class="soft">{row.finished ? "finished" : row.begun ? "begun" : "not begun"}</span>
-            </a>
-          </li>
-        ))}
-      </ul>
-      {found && <Pager offset={offset} page={PAGE} total={found.total} onChange={setOffset} />}
-    </main>
-  );
-}
-
-interface OneProps {
   id: string;
   session: SessionResponse;
-  next: string | null;
-  onOpen: (photo: string | null) => void;
+  onNext: (() => void) | undefined;
 }
 
-function OnePhoto({ id, session, next, onOpen }: OneProps) {
+export function PhrasesPage({ id, session, onNext }: Props) {
   const [shown, setShown] = useState<PhrasesResponse | null>(null);
   const [phrases, setPhrases] = useState<api.Phrase[]>([]);
   const [chosen, setChosen] = useState("");
@@ -103,7 +58,7 @@ function OnePhoto({ id, session, next, onOpen }: OneProps) {
   const goOn = () =>
     void run(async () => {
       if (isEdited) await save();
-      if (next) onOpen(next);
+      onNext?.();
     });
 
   const edited = phrases.find((phrase) => phrase.id === chosen);
@@ -112,10 +67,15 @@ function OnePhoto({ id, session, next, onOpen }: OneProps) {
       <Frame photo={shown.photo} hasPicture={session.photos} label="Photo" />
       <section class="asking">
         <p class="task-line">
-          <a href="#/phrases">← All photos</a>
+          <a href={`#/gallery/${id}`}>← Photo</a>
+          <a href="#/gallery">← Gallery</a>
           {shown.begun && <span class="chip">people have begun here</span>}
         </p>
         <h1>Phrases</h1>
+        <p class="hint">
+          Questions are about these phrases. Put them right before people begin; afterwards a change is a reviewer’s
+          decision.
+        </p>
         <p class="hint">Press the first and the last word of a new phrase. Press a phrase to change or remove it.</p>
         {shown.captions.map(({ number, text }) => (
           <p key={number} class="sentence words" dir="auto">
@@ -175,7 +135,7 @@ function OnePhoto({ id, session, next, onOpen }: OneProps) {
           <button class="main" disabled={isBusy} onClick={() => void run(save)}>
             Save
           </button>
-          {next && (
+          {onNext && (
             <button disabled={isBusy} onClick={goOn}>
               {isEdited ? "Save, next photo →" : "Next photo →"}
             </button>

@@ -21,7 +21,10 @@ export function useRoute(): [string[], (to: string, how?: "push" | "replace") =>
   return [place, go];
 }
 
-const placeNow = () => location.hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decoded);
+const placeNow = () => location.hash.replace(/^#\/?|\?.*$/g, "").split("/").filter(Boolean).map(decoded);
+
+/** What follows the route after a question mark. */
+export const queryNow = () => new URLSearchParams(location.hash.split("?")[1] ?? "");
 
 function decoded(part: string): string {
   try {

@@ -511,6 +511,7 @@ export interface SessionResponse {
   external: ExternalProgress | null;
   tasks: Partial<Record<Task, string[]>>;
   types: string[];
+  formats: string[]; // Of exports.
   photos: boolean; // Whether the project has image files.
   oidc: string | null; // The provider of sign-in by OpenID Connect.
   version: string;

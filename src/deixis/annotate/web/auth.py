@@ -39,6 +39,7 @@ from deixis.annotate.web.schemas import (
 )
 from deixis.annotate.web.work import read_assignment
 from deixis.annotate.workflow import Task, allowed_answers
+from deixis.data.formats import WRITERS
 from deixis.data.records import ENTITY_TYPES
 from deixis.errors import DeixisError
 
@@ -181,6 +182,7 @@ def _describe_session(context: AppContext, worker: Worker | None) -> SessionResp
         external=None,
         tasks={task: [answer.value for answer in allowed_answers(task)] for task in Task},
         types=list(ENTITY_TYPES),
+        formats=list(WRITERS),
         photos=context.project.images is not None,
         oidc=context.provider.settings.label if context.provider else None,
         version=__version__,

@@ -85,6 +85,8 @@ from deixis.annotate.web.schemas import (
     ReviewInfo,
     ReviewResponse,
     SeenRequest,
+    StoredText,
+    TypeName,
     WorkerChangeRequest,
     WorkerId,
 )
@@ -161,10 +163,12 @@ async def gallery(
     person: Annotated[WorkerId | None, Query(description="Somebody who worked on the photo.")] = None,
     disagreement: Annotated[bool, Query(description="Only photos on which people disagreed.")] = False,
     changed: Annotated[bool, Query(description="Only photos that were corrected.")] = False,
+    words: Annotated[StoredText, Query(max_length=200, description="Parts of the file name or captions.")] = "",
+    type_: Annotated[TypeName, Query(alias="type", description="Entity type of a phrase.")] = "",
     offset: Offset = 0,
     limit: Annotated[int, Query(ge=1, le=100)] = 24,
 ) -> GalleryResponse:
-    wanted = GalleryFilter(stage, person, disagreement, changed)
+    wanted = GalleryFilter(stage, person, disagreement, changed, words, type_)
 
     def read() -> GalleryResponse:
         total, found = find_photos(context.project, wanted, offset=offset, limit=limit)
@@ -352,8 +356,7 @@ def _read_photo(context: AppContext, photo: str) -> GalleryEntry:
 
 
 def _describe_photo(context: AppContext, found: GalleryPhoto) -> GalleryEntry:
-    mentions = [mention for chain in found.chains for mention in chain.mentions]
-    captions = [CaptionInfo(**caption) for caption in split_captions(enumerate(found.captions), mentions)]
+    captions = [CaptionInfo(**caption) for caption in split_captions(enumerate(found.captions), found.mentions)]
     shown = {"photo": context.describe_photo(found.photo), "name": found.photo, "captions": captions}
     return GalleryEntry(**_fields_of(found) | shown)
 

@@ -218,6 +218,7 @@ class SessionResponse(BaseModel):
     external: ExternalProgress | None
     tasks: dict[Task, list[str]]
     types: list[str]
+    formats: list[str] = Field(description="Of exports.")
     photos: bool = Field(description="Whether the project has image files.")
     oidc: str | None = Field(description="The provider of sign-in by OpenID Connect.")
     version: str
