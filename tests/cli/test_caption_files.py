@@ -1,14 +1,13 @@
-"""XMP sidecars, and captions of interrupted runs."""
+"""Captions of interrupted runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
-from deixis.cli.caption import caption_journal, write_sidecar
+from deixis.cli.caption import caption_journal
 from deixis.errors import DeixisError, PhotoError
 from deixis.models.m_rnn.decoding import GeneratedSentence
 from deixis.models.m_rnn.pipeline import CaptionResult
@@ -98,31 +97,3 @@ def test_a_run_that_fails_before_its_first_caption_leaves_no_file(tmp_path: Path
 def test_two_runs_cannot_write_the_same_table(tmp_path: Path, photos: list[Path]) -> None:
     with caption_journal(tmp_path / "a.csv", "plan"), pytest.raises(DeixisError, match="a.csv"):
         run(tmp_path / "a.csv", photos, FakeCaptioner())
-
-
-DESCRIPTION = "{http://purl.org/dc/elements/1.1/}description"
-RDF = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}"
-
-
-def test_the_sidecar_holds_the_caption_as_description_with_any_characters(tmp_path: Path) -> None:
-    for text in ("a dog runs", 'a <dog> & a "cat" – größer'):
-        path = write_sidecar(tmp_path / "dog.jpg", text)  # the second replaces the first
-        assert path == tmp_path / "dog.jpg.xmp"
-        [item] = ElementTree.parse(path).getroot().findall(f".//{DESCRIPTION}/{RDF}Alt/{RDF}li")
-        assert item.text == text
-        assert item.get("{http://www.w3.org/XML/1998/namespace}lang") == "x-default"
-    assert [each.name for each in tmp_path.iterdir()] == ["dog.jpg.xmp"]
-
-
-@pytest.mark.parametrize("name", ["dog.jpg.xmp", "dog.xmp"])
-def test_a_sidecar_of_another_program_is_not_replaced(tmp_path: Path, name: str) -> None:
-    write_sidecar(tmp_path / "dog.jpg", "a dog runs")
-    changed = (tmp_path / "dog.jpg.xmp").read_text().replace('x:xmptk="deixis', 'x:xmptk="Somebody')
-    (tmp_path / name).write_text(changed)
-    with pytest.raises(DeixisError, match=name):
-        write_sidecar(tmp_path / "dog.jpg", "a cat")
-    assert (tmp_path / name).read_text() == changed
-
-
-def test_photos_with_the_same_stem_have_their_own_sidecars(tmp_path: Path) -> None:
-    assert write_sidecar(tmp_path / "dog.jpg", "one") != write_sidecar(tmp_path / "dog.png", "two")

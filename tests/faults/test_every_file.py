@@ -113,7 +113,7 @@ def read_index(folder: Path) -> Any:
         found = opened.search(np.ones(DIMENSION), 100)
         filtered = opened.search(np.ones(DIMENSION), 100, photo_filter=PhotoFilter(after="2024-05", folder="trip 1"))
         with opened.snapshot() as snapshot:
-            counted = snapshot.folders_and_months()
+            counted = snapshot.folders_and_months(PhotoFilter())
         about = [
             (each.path, each.width, each.height, each.exif, each.sha256, each.regions) for each in opened.newest(99)
         ]

@@ -20,7 +20,6 @@ from PIL import Image
 from safetensors.numpy import save as save_tensors
 
 from deixis.annotate.settings import Settings, read_settings, write_settings
-from deixis.cli.caption import write_sidecar
 from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.formats import read_captions
 from deixis.data.formats.entities import parse_annotation, parse_sentence, read_entities
@@ -47,6 +46,7 @@ from deixis.models.training.settings import TrainSettings
 from deixis.search.index.photo_files import read_exif
 from deixis.search.query import parse_query
 from deixis.storage.artifacts import Artifact, read_artifact, write_artifact
+from deixis.storage.sidecars import write_caption
 from deixis.tokens import tokenize, words
 from deixis.vision.encoders import open_encoder
 from deixis.vision.encoders.base import IMAGENET
@@ -183,7 +183,7 @@ def xmp_sidecar(data: bytes, folder: Path) -> None:
     sidecar = folder / "dog.jpg.xmp"
     sidecar.write_bytes(data)
     try:
-        write_sidecar(folder / "dog.jpg", data.decode(errors="replace"))
+        write_caption(folder / "dog.jpg", data.decode(errors="replace"))
     finally:
         assert b'x:xmptk="deixis ' in data[:4096] or sidecar.read_bytes() == data
 

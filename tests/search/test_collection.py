@@ -144,7 +144,7 @@ def test_similar_photos_include_copies_and_not_the_photo_itself(tmp_path: Path, 
     mine = Path(shutil.copy(CAT, tmp_path / "mine" / "mine.jpg"))
     update_index(tmp_path / "index", [tmp_path / "mine"], search_encoder(PHOTO_MODEL))
     with deixis.open_index(tmp_path / "index") as opened:
-        known = next(photo for photo in opened.newest() if photo.path == CAT)
+        known = next(hit.photo for hit in all_photos(opened.browse()) if hit.path == CAT)
         for same in (CAT, str(CAT), known):
             found = opened.like(same, top=15, everything=True)
             assert found[0].path == mine
@@ -164,7 +164,7 @@ def test_a_changed_photo_is_encoded_again(tmp_path: Path, sample_index: Path) ->
 
 
 def test_only_the_right_opaque_id_gives_a_photo(photos: PhotoCollection) -> None:
-    known = photos.newest(1)[0]
+    known = photos.browse(count=1)[0].photo
     assert photos.photo(known.photo_id) == known
     assert Image.open(io.BytesIO(photos.thumbnail(known.photo_id) or b"")).format == "JPEG"
     assert len(photos.regions(known.photo_id)) == 20
@@ -175,7 +175,7 @@ def test_only_the_right_opaque_id_gives_a_photo(photos: PhotoCollection) -> None
 
 
 def test_pages_contain_every_photo_once(photos: PhotoCollection) -> None:
-    pages = [photo.photo_id for begin in range(0, 20, 5) for photo in photos.newest(5, begin)]
+    pages = [hit.photo_id for begin in range(0, 20, 5) for hit in all_photos(photos.browse(count=5, begin=begin))]
     assert len(set(pages)) == len(pages) == 14
 
 
@@ -247,7 +247,7 @@ def test_an_empty_index_finds_nothing(tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
     update_index(tmp_path / "index", [tmp_path / "none"], search_encoder(PHOTO_MODEL))
     with deixis.open_index(tmp_path / "index") as photos:
-        found = photos.search("a cat", everything=True), photos.like(CAT), photos.newest()
+        found = photos.search("a cat", everything=True), photos.like(CAT), photos.browse()
         assert (len(photos), found) == (0, ([], [], []))
 
 
@@ -368,13 +368,75 @@ def test_a_response_does_not_depend_on_earlier_searches(sample_index: Path) -> N
     assert later == alone
 
 
-def test_a_photo_counts_for_its_folder_and_those_above_up_to_the_indexed_one(tmp_path: Path) -> None:
-    for place in ("mine/2021/June", "mine/2021", "mine/June"):
-        (tmp_path / place).mkdir(parents=True, exist_ok=True)
-        shutil.copy(SAMPLES / "images" / "cat.jpg", tmp_path / place)
+def test_an_overview_follows_the_query_but_for_its_own_filters(tmp_path: Path) -> None:
+    names = {"2021/June": "cat", "2021": "dogs", "June": "astronaut"}
+    for place, name in names.items():
+        (tmp_path / "mine" / place).mkdir(parents=True, exist_ok=True)
+        exif = Image.Exif()
+        exif[0x0132] = f"{2021 + len(place)}:06:01 10:00:00"
+        Image.open(SAMPLES / "images" / f"{name}.jpg").save(tmp_path / "mine" / place / f"{name}.jpg", exif=exif)
+    shutil.copy(SAMPLES / "images" / "bee.jpg", tmp_path / "mine" / "bee.jpg")  # only the file has a time
     index_photos(tmp_path / "mine", tmp_path / "index")
     with open_index(tmp_path / "index") as photos:
-        folders, _ = photos.folders_and_months()
-        assert folders == {"mine": 3, "2021": 2, "June": 2}
-        for name, count in folders.items():
-            assert photos.search(f"in:{name}").searched == count
+        found = photos.overview()
+        assert found.folders == {"mine": 4, "mine/2021": 2, "mine/2021/June": 1, "mine/June": 1}
+        assert (found.months, found.undated) == ({"2025-06": 2, "2030-06": 1}, 1)
+        for name, count in found.folders.items():
+            assert photos.browse(f'in:"{name}/"').searched == count
+        assert [hit.path.stem for hit in photos.browse()] == [
+            "cat",
+            *sorted(("dogs", "astronaut"), reverse=True),
+            "bee",
+        ]
+        assert [hit.path.stem for hit in photos.browse("is:undated")] == ["bee"]
+        found = photos.overview("dogs in:2021 after:2030")
+        assert found.folders == {}
+        assert found.months == {"2025-06": 1}
+        found = photos.overview("in:2021/June/ after:2029")
+        assert (found.folders, found.months) == ({"mine": 1, "mine/2021": 1, "mine/2021/June": 1}, {"2030-06": 1})
+
+
+def test_near_duplicates_of_a_month_are_one_result_of_a_listing(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    for name, month in (("a", 6), ("b", 6), ("c", 7)):
+        exif = Image.Exif()
+        exif[0x0132] = f"2024:{month:02}:0{ord(name) - 96} 10:00:00"
+        Image.open(CAT).save(tmp_path / "mine" / f"{name}.jpg", exif=exif)
+    index_photos(tmp_path / "mine", tmp_path / "index")
+    with open_index(tmp_path / "index") as photos:
+        listed = [[hit.path.stem, *(other.path.stem for other in hit.duplicates)] for hit in photos.browse()]
+    assert listed == [["c"], ["b", "a"]]
+
+
+def test_albums_and_favourites_are_filters_and_follow_the_photos(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    cat, dogs = (Path(shutil.copy(SAMPLES / "images" / name, tmp_path / "mine")) for name in ("cat.jpg", "dogs.jpg"))
+    index_photos(tmp_path / "mine", tmp_path / "index")
+    with open_index(tmp_path / "index") as photos:
+        photos.albums.change("Best of 2024", [dogs, cat])
+        assert (tmp_path / "index" / "albums" / "Best of 2024.txt").read_text() == f"{dogs}\n{cat}\n"
+        photos.albums.change("Best of 2024", [cat], remove=True)
+        photos.set_favourites([hit.photo for hit in photos.browse() if hit.path == cat], True)
+        assert [hit.path for hit in photos.search('album:"Best of 2024"')] == [dogs]
+        assert [hit.path for hit in photos.search("a cat is:favourite")] == [cat]
+        assert photos.favourites() == [hit.photo_id for hit in photos.browse("is:favourite")]
+        with pytest.raises(DeixisError, match="Best of 2024"):
+            photos.search("album:Worst")
+    dogs = dogs.rename(tmp_path / "mine" / "two dogs.jpg")
+    index_photos(tmp_path / "mine", tmp_path / "index")
+    with open_index(tmp_path / "index") as photos:
+        assert [hit.path for hit in photos.browse('album:"Best of 2024"')] == [dogs]
+        photos.albums.change("Best of 2024", [dogs], remove=True)
+        assert photos.albums.names() == []
+
+
+def test_a_favourite_is_not_written_through_a_link_to_another_place(tmp_path: Path) -> None:
+    for folder in ("mine", "elsewhere"):
+        (tmp_path / folder / "in").mkdir(parents=True)
+    shutil.copy(CAT, tmp_path / "mine" / "in")
+    index_photos(tmp_path / "mine", tmp_path / "index")
+    (tmp_path / "mine" / "in").rename(tmp_path / "mine" / "moved")
+    (tmp_path / "mine" / "in").symlink_to(tmp_path / "elsewhere" / "in")
+    with open_index(tmp_path / "index") as photos, pytest.raises(DeixisError, match="link"):
+        photos.set_favourites([hit.photo for hit in photos.browse()], True)
+    assert list((tmp_path / "elsewhere" / "in").iterdir()) == []

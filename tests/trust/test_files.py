@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from deixis.cli.caption import write_sidecar
 from deixis.data import images
 from deixis.data.images import inspect_photo, open_photo, photo_size
 from deixis.errors import DeixisError, PhotoError
 from deixis.search.index import update_index
 from deixis.search.index.photo_files import read_exif, read_metadata
 from deixis.storage.files import open_regular
+from deixis.storage.sidecars import write_caption
 from deixis.web.pages import encode_jpeg
 from tests.search.index.fakes import ColourEncoder, ReadIndex, photo
 
@@ -42,7 +42,7 @@ def test_a_pipe_in_place_of_a_sidecar_is_not_waited_for(name: str, tmp_path: Pat
     os.mkfifo(tmp_path / "photos" / name)
     assert update_index(tmp_path / "index", [tmp_path / "photos"], ColourEncoder()).added == 1
     with pytest.raises(DeixisError, match="not a regular file"):
-        write_sidecar(path, "A dog.")
+        write_caption(path, "A dog.")
 
 
 def test_commands_do_not_hang_on_a_pipe(pipe: Path) -> None:

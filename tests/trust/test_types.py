@@ -62,7 +62,8 @@ SEARCHES: dict[str, Callable[[Any, Any], object]] = {
     "photo": lambda photos, wrong: photos.photo(wrong),
     "regions": lambda photos, wrong: photos.regions(wrong),
     "thumbnail": lambda photos, wrong: photos.thumbnail(wrong),
-    "newest": lambda photos, wrong: photos.newest(wrong),
+    "browse": lambda photos, wrong: photos.browse(wrong),
+    "browse count": lambda photos, wrong: photos.browse(count=wrong),
     **{
         f"search {name}": lambda photos, wrong, name=name: photos.search("a cat", **{name: wrong}) for name in ARGUMENTS
     },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,14 @@ from PIL import Image
 from deixis.data.images import open_photo, photo_size
 from deixis.errors import DeixisError, PhotoError
 from deixis.models.grounding import ABSENT, PhotoProposals
+from deixis.search.albums import Albums
 from deixis.search.collection import PhotoCollection
 from deixis.search.index.photo_files import make_thumbnail
+from deixis.search.index.records import PhotoFilter
 from deixis.search.index.snapshot import Box
 from deixis.search.query import parse_query
-from deixis.search.results import Hit, HitPhrase, PhotoRecord, SearchResults
+from deixis.search.results import Hit, HitPhrase, Overview, PhotoRecord, SearchResults
+from deixis.storage.sidecars import Favourites
 from deixis.web.inference import InferenceService, PhotoInput
 from deixis.web.responses import Captions, Description, Grounding
 
@@ -32,6 +35,8 @@ class FakeCollection(PhotoCollection):
         self.probability = 0.9  # of the results
         self.odd_folder = 'Ann\'s "best" shots'
         self.searched: list[str] = []
+        self.undated = 0
+        self.albums, self.found_favourites = Albums(folder), Favourites()
 
     @property
     def version(self) -> int | None:
@@ -58,9 +63,6 @@ class FakeCollection(PhotoCollection):
         unknown = [word for word in words if word.startswith("xyzzy")]
         if "in:nowhere" in words or folder == "nowhere":
             return SearchResults([], photos=len(self), searched=0, unknown_words=unknown)
-        if words and all(":" in word for word in words):
-            hits = [Hit(photo, score=0.0) for photo in self.known.values()][:top]
-            return SearchResults(hits, photos=len(self), searched=len(self), is_listing=True)
         likely = {photo.photo_id: any(word in photo.path.stem for word in words) for photo in self.known.values()}
         hits = [
             Hit(
@@ -105,11 +107,31 @@ class FakeCollection(PhotoCollection):
             return ()
         return _phrases(sentence, self.photo(photo_id))
 
-    def newest(self, count: int = 100, begin: int = 0) -> list[PhotoRecord]:
-        return list(self.known.values())[begin : begin + count]
+    def browse(self, filters: str = "", count: int = 100, begin: int = 0) -> SearchResults:
+        wanted = parse_query(filters).photo_filter if filters else PhotoFilter()
+        in_album = self.albums.read(wanted.album) if wanted.album else None
+        photos = [
+            photo
+            for photo in self.known.values()
+            if (in_album is None or photo.path in in_album)
+            and (not wanted.favourite or photo.photo_id in self.favourites())
+            and wanted.folder != "nowhere"
+        ]
+        hits = [Hit(photo, 0.0, duplicates=self.alike) for photo in photos[begin : begin + count]]
+        reason = None if photos else "no folder is named nowhere"
+        return SearchResults(hits, photos=len(self), searched=len(photos), filter_reason=reason)
 
-    def folders_and_months(self) -> tuple[dict[str, int], dict[str, int]]:
-        return {"holiday": len(self.known), self.odd_folder: 1}, {"2024-05": 1, "2024-06": len(self.known)}
+    def overview(self, query: str = "") -> Overview:
+        count = len(self.search(query).copy()) if query and ":" not in query else len(self)
+        folders = {"holiday": count, f"holiday/{self.odd_folder}": 1, "holiday/2024": count}
+        return Overview(folders, {"2024-05": 1, "2024-06": count} if count else {}, self.undated)
+
+    def favourites(self) -> list[str]:
+        paths = self.found_favourites.read({photo.path.parent for photo in self.known.values()})
+        return [photo.photo_id for photo in self.known.values() if photo.path in paths]
+
+    def set_favourites(self, photos: Iterable[PhotoRecord], is_favourite: bool) -> None:
+        self.found_favourites.change([photo.path for photo in photos], is_favourite)
 
     def photo(self, photo_id: str) -> PhotoRecord:
         if photo_id not in self.known:

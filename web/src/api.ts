@@ -1,16 +1,32 @@
 // The HTTP API, as described at /api/openapi.json.
-import type { Captions, Description, Grounding, Overview, PhotoDetails, PhotoPage, Phrases, SearchResponse } from "./schema";
+import type {
+  AlbumNames,
+  Captions,
+  Description,
+  Favourites,
+  Grounding,
+  Overview,
+  PhotoDetails,
+  PhotoPage,
+  Phrases,
+  SearchResponse,
+} from "./schema";
 
 export type Box = [number, number, number, number];
 
 /** A filter of a query, such as `in:holiday`. */
-export const FILTER = /(?:^|\s)(-?in|camera|after|before):("(?:[^"]|"")*"|'[^']*'(?!\S)|“[^”]*”|\S+)/gi;
+export const FILTER = /(?:^|\s)(-?in|camera|after|before|album|is):("(?:[^"]|"")*"|'[^']*'(?!\S)|“[^”]*”|\S+)/gi;
 
-/** The filter of a folder, whatever its name. */
-export const inFolder = (name: string) => `in:"${name.replaceAll('"', '""')}"`;
+/** A filter with a name, whatever it is. */
+export const named = (key: "in" | "album", name: string) => `${key}:"${name.replaceAll('"', '""')}"`;
+/** The filter of a folder, named from the indexed one on. */
+export const inFolder = (path: string) => named("in", `${path}/`);
 
-const isOnlyFilters = (q: string) => q.trim() !== "" && q.replace(FILTER, "").trim() === "";
-const MAX_RESULTS = 500; // of the server
+/** The query without the filters that begin so. */
+export const withoutFilters = (q: string, ...beginnings: string[]) =>
+  q.replace(FILTER, (text) => (beginnings.some((each) => text.trim().toLowerCase().startsWith(each)) ? "" : text)).trim();
+
+export const isOnlyFilters = (q: string) => q.replace(FILTER, "").trim() === "";
 
 /** Maximum number of results of a search, twice as many with improbable ones. */
 export const SHOWN_RESULTS = 100;
@@ -27,8 +43,8 @@ export class ApiError extends Error {
 export const thumbnail = (id: string) => `/api/photos/${id}/thumbnail`;
 export const image = (id: string, side = 1600) => `/api/photos/${id}/image?side=${side}`;
 
-export const photos = (offset: number, limit: number, signal?: AbortSignal) =>
-  request<PhotoPage>(`/api/photos?offset=${offset}&limit=${limit}`, { signal });
+export const photos = (q: string, offset: number, limit: number) =>
+  request<PhotoPage>(`/api/photos?${new URLSearchParams({ q, offset: `${offset}`, limit: `${limit}` })}`);
 
 export const photo = (id: string, signal?: AbortSignal) => request<PhotoDetails>(`/api/photos/${id}`, { signal });
 
@@ -37,7 +53,7 @@ export const phrases = (id: string, q: string, signal?: AbortSignal) =>
   request<Phrases>(`/api/photos/${id}/phrases?${new URLSearchParams({ q })}`, { signal });
 
 export function search(query: { q?: string; like?: string; all: boolean }, signal?: AbortSignal) {
-  const top = isOnlyFilters(query.q ?? "") ? MAX_RESULTS : query.all ? 2 * SHOWN_RESULTS : SHOWN_RESULTS;
+  const top = query.all ? 2 * SHOWN_RESULTS : SHOWN_RESULTS;
   const params = new URLSearchParams({ top: String(top), all: String(query.all) });
   if (query.q) params.set("q", query.q);
   if (query.like) params.set("like", query.like);
@@ -74,7 +90,29 @@ export async function preview(file: File, signal: AbortSignal): Promise<{ jpeg: 
 
 export const original = (id: string, isSaved = false) => `/api/photos/${id}/original${isSaved ? "?download=1" : ""}`;
 
-export const overview = (signal?: AbortSignal) => request<Overview>("/api/overview", { signal });
+export const overview = (q: string, signal?: AbortSignal) =>
+  request<Overview>(`/api/overview?${new URLSearchParams({ q })}`, { signal });
+
+export const favourites = () => request<Favourites>("/api/favourites");
+
+export const setFavourites = (photos: string[], remove: boolean) =>
+  request<Favourites>("/api/favourites", postJson({ photos, remove }));
+
+export const changeAlbum = (name: string, photos: string[], remove: boolean) =>
+  request<AlbumNames>(`/api/albums/${encodeURIComponent(name)}`, postJson({ photos, remove }));
+
+/** Save photos: one as its file, several as one zip file. */
+export function download(ids: readonly string[]) {
+  const form = document.createElement("form");
+  const one = ids.length === 1;
+  Object.assign(form, { method: one ? "get" : "post", action: one ? original(ids[0]!) : "/api/download" });
+  const field = document.createElement("input");
+  Object.assign(field, { type: "hidden", name: one ? "download" : "photos", value: one ? "1" : ids.join() });
+  form.append(field);
+  document.body.append(form);
+  form.submit();
+  form.remove();
+}
 
 export const paths = (ids: string[]) => request<{ paths: string[] }>("/api/paths", postJson(ids));
 

@@ -1,13 +1,15 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { addressOf, HOME, usePageState, type PageState } from "./address";
 import * as api from "./api";
-import type { HitEntry, SearchResponse } from "./schema";
+import type { SearchResponse, TileEntry } from "./schema";
 import { useDrop } from "./drop";
 import { Filters } from "./filters";
 import { Grid, type Start } from "./grid";
+import { KEYS_TITLE, Keys } from "./keys";
 import { PhotoView } from "./photo";
+import { Selection } from "./selection";
 import { SearchBox } from "./search";
-import { useSearch, usePhotos } from "./lists";
+import { useFavourites, usePhotos, useSearch } from "./lists";
 import type { MarkedPhrase } from "./sentence";
 import { useUpload } from "./upload";
 
@@ -20,10 +22,14 @@ export function App() {
 
   const sent = state.q || state.like ? null : dropped; // a search in the address takes precedence
   const upload = useUpload(sent);
-  const isSearch = Boolean(state.q || state.like || sent);
-  const library = usePhotos(!isSearch);
-  const found = useSearch(state, sent);
-  const photos = isSearch ? (found.answer?.hits ?? NONE) : library.photos;
+  const isSearch = Boolean(state.like || sent || !api.isOnlyFilters(state.q));
+  const library = usePhotos(state.like || sent ? "" : state.q, !isSearch);
+  const found = useSearch(state, sent, isSearch);
+  const photos: readonly TileEntry[] = isSearch ? (found.answer?.hits ?? NONE) : library.photos;
+  const favourites = useFavourites();
+  const [albumChanges, setAlbumChanges] = useState(0);
+  const [typed, setTyped] = useState({ q: "", sentence: "" }); // about a photo that a query found
+  const [showsKeys, setShowsKeys] = useState(false);
   const [phrases, setPhrases] = useState<MarkedPhrase[]>([]); // of the query, as located in its results
 
   const searchFor = (file: File) => {
@@ -35,9 +41,9 @@ export function App() {
   const isOver = useDrop(searchFor);
   const [isLooking, setLooking] = useState(false); // into the photo that was dropped
   const [chosen, setChosen] = useState<ReadonlySet<string> | null>(null);
-  const choose = (id: string) => {
+  const choose = (ids: string[], isRange: boolean) => {
     const next = new Set(chosen);
-    if (!next.delete(id)) next.add(id);
+    for (const id of ids) if (isRange || !next.delete(id)) next.add(id);
     setChosen(next);
   };
 
@@ -58,14 +64,16 @@ export function App() {
   useEffect(() => {
     const onKeyDown = (event: KeyboardEvent) => {
       const isTyping = event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement;
-      if (event.metaKey || event.ctrlKey || event.altKey) return;
+      if (event.metaKey || event.ctrlKey || event.altKey || showsKeys) return;
       if (event.key === "/" && !isTyping) {
         event.preventDefault();
         field.current?.focus();
         field.current?.select();
-      } else if (event.key === "Escape" && !isTyping) {
+      } else if (event.key === "?" && !isTyping) setShowsKeys(true);
+      else if (event.key === "Escape" && !isTyping) {
         if (state.photo) close();
-        else if (isSearch) clear();
+        else if (isLooking) setLooking(false);
+        else setChosen(null);
       } else if (state.photo && !isTyping && event.key === "ArrowLeft") step(-1);
       else if (state.photo && !isTyping && event.key === "ArrowRight") step(1);
     };
@@ -87,6 +95,8 @@ export function App() {
   const ask = (q: string) => type(q, "push");
   const index = photos.findIndex(({ id }) => id === state.photo);
   const shown = photos[index];
+  const sentence = typed.q === state.q ? typed.sentence : state.q;
+  const onSentence = (text: string) => setTyped({ q: state.q, sentence: text });
 
   return (
     <>
@@ -116,7 +126,10 @@ export function App() {
         />
       </header>
       {sent && isLooking ? (
-        <PhotoView id="" file={sent} upload={upload} query="" position="" alike={[]} onBack={() => setLooking(false)} />
+        <PhotoView
+          {...{ id: "", file: sent, upload, query: "", position: "", alike: [], sentence, onSentence }}
+          onBack={() => setLooking(false)}
+        />
       ) : state.photo ? (
         <PhotoView
           id={state.photo}
@@ -124,9 +137,14 @@ export function App() {
             cameFrom.current = null;
             go({ ...HOME, q: api.inFolder(folder) });
           }}
-          query={state.q}
+          query={isSearch ? state.q : ""}
+          sentence={isSearch || typed.q === state.q ? sentence : ""}
+          onSentence={onSentence}
+          next={photos[index + 1]?.id}
+          isFavourite={favourites.ids.has(state.photo)}
+          onFavourite={() => favourites.change([state.photo], favourites.ids.has(state.photo))}
           position={index >= 0 && photos.length > 1 ? `${index + 1} of ${photos.length}` : ""}
-          alike={shown && "duplicates" in shown ? shown.duplicates : []}
+          alike={shown?.duplicates ?? []}
           onOpen={(photo) => go({ photo })}
           onBack={close}
           onStep={step}
@@ -138,9 +156,20 @@ export function App() {
         />
       ) : (
         <main class="browse">
-          <h1 class="unseen">{isSearch ? (state.q ? `Photos for “${state.q}”` : "Similar photos") : "All photos"}</h1>
-          <Filters q={state.q} onQuery={ask} />
-          {photos.length > 0 && <Selection chosen={chosen} onChosen={setChosen} />}
+          <h1 class="unseen">{state.q ? `Photos for “${state.q}”` : isSearch ? "Similar photos" : "All photos"}</h1>
+          <Filters q={state.q} changes={albumChanges + favourites.ids.size} onQuery={ask} />
+          {(photos.length > 0 || chosen) && (
+            <Selection
+              q={state.q}
+              chosen={chosen}
+              favourites={favourites}
+              onChosen={setChosen}
+              onAlbums={() => {
+                setAlbumChanges(albumChanges + 1);
+                if (state.q.includes("album:")) library.again();
+              }}
+            />
+          )}
           <p class="reading" aria-live="polite">
             {sent && (
               <button class="link" onClick={() => setLooking(true)}>
@@ -151,7 +180,7 @@ export function App() {
             {isSearch ? (
               <ResultSummary found={found} all={state.all} onAll={(all) => go({ all }, "replace")} q={state.q} onQuery={ask} />
             ) : (
-              library.total !== null && counted(library.total)
+              Boolean(library.total) && counted(library.total!)
             )}
           </p>
           <Notice
@@ -164,9 +193,11 @@ export function App() {
           />
           <Grid
             hasUnlikely={state.all}
-            key={isSearch ? `${state.q} ${state.like} ${sent?.name ?? ""}` : "all"}
+            hasMonths={!isSearch || Boolean(found.answer?.is_listing)}
+            favourites={favourites.ids}
+            key={`${state.q} ${state.like} ${sent?.name ?? ""}`}
             photos={photos}
-            query={found.answer?.query ?? ""}
+            query={isSearch ? (found.answer?.query ?? "") : ""}
             activePhrase={activePhrase}
             onPhrases={setPhrases}
             addressOf={(id) => addressOf({ ...state, photo: id })}
@@ -180,62 +211,16 @@ export function App() {
           />
         </main>
       )}
+      <button class="quiet keys-button" aria-label={KEYS_TITLE} title={KEYS_TITLE} onClick={() => setShowsKeys(true)}>
+        ?
+      </button>
+      {showsKeys && <Keys onClose={() => setShowsKeys(false)} />}
       {isOver && <div class="drop">Drop a photo to find others like it</div>}
     </>
   );
 }
 
-/** Select several photos, and copy their paths or save their files. */
-function Selection(props: { chosen: ReadonlySet<string> | null; onChosen: (chosen: ReadonlySet<string> | null) => void }) {
-  const { chosen, onChosen } = props;
-  const [note, setNote] = useState("");
-  if (!chosen)
-    return (
-      <button class="quiet choose" onClick={() => onChosen(new Set())}>
-        Select
-      </button>
-    );
-  const copy = async () => {
-    try {
-      const { paths } = await api.paths([...chosen]);
-      await navigator.clipboard.writeText(paths.join("\n"));
-      setNote("Copied.");
-    } catch (error) {
-      setNote(api.errorMessage(error));
-    }
-  };
-  const save = () => {
-    for (const id of chosen) {
-      const link = document.createElement("a");
-      link.href = api.original(id, true);
-      link.download = "";
-      link.click();
-    }
-  };
-  return (
-    <p class="selection" aria-live="polite">
-      <span>{chosen.size ? `${counted(chosen.size)} selected` : "Select photos by a click"}</span>
-      <button disabled={!chosen.size} onClick={copy}>
-        Copy paths
-      </button>
-      <button disabled={!chosen.size} onClick={save}>
-        Download
-      </button>
-      <button
-        class="quiet"
-        onClick={() => {
-          setNote("");
-          onChosen(null);
-        }}
-      >
-        Done
-      </button>
-      {note && <span>{note}</span>}
-    </p>
-  );
-}
-
-const NONE: readonly HitEntry[] = [];
+const NONE: readonly TileEntry[] = [];
 
 /** The number of results, and the unknown words. */
 function ResultSummary(
@@ -358,8 +343,8 @@ interface NoticeProps {
 }
 
 function Notice({ isSearch, found, library, state, onAll, onQuery }: NoticeProps) {
-  const failure = isSearch ? found.failure : library.failure;
-  if (failure) return <Message title={found.isRefused ? "This cannot be searched for." : "Something went wrong."} line={failure} />;
+  const { failure, isRefused } = isSearch ? found : library;
+  if (failure) return <Message title={isRefused ? "This cannot be searched for." : "Something went wrong."} line={failure} />;
   if (isSearch && found.answer && !found.answer.hits.length)
     return (
       <Message title="Nothing found." line={emptyReason(found.answer, state.q)}>
@@ -372,7 +357,9 @@ function Notice({ isSearch, found, library, state, onAll, onQuery }: NoticeProps
         {found.answer.searched > 0 && !state.all && <button onClick={onAll}>Show the closest anyway</button>}
       </Message>
     );
-  if (!isSearch && library.total !== null && !library.photos.length)
+  if (!isSearch && state.q && library.reason)
+    return <Message title="Nothing found." line={`No photo passes the filters of “${state.q}”: ${library.reason}.`} />;
+  if (!isSearch && !state.q && library.total !== null && !library.photos.length)
     return (
       <Message title="No photos yet.">
         <p>
@@ -403,4 +390,4 @@ function emptyReason(answer: SearchResponse, q: string): string {
 
 const quoted = (words: readonly string[]) => words.map((word) => `“${word}”`).join(", ");
 
-const counted = (count: number) => (count === 1 ? "1 photo" : `${count.toLocaleString("en")} photos`);
+export const counted = (count: number) => (count === 1 ? "1 photo" : `${count.toLocaleString("en")} photos`);

@@ -1,35 +1,29 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import * as api from "./api";
-import type { Overview } from "./schema";
+import type { Counted, Overview } from "./schema";
 
 interface Props {
   q: string;
+  changes: number; // of albums
   onQuery: (q: string) => void;
 }
 
-const MOST_MONTHS = 60;
-const MOST_FOLDERS = 200;
+const DATES = ["after:", "before:", "is:undated"];
+const FEW_YEARS = 2;
 
-/** The filters of the query, to remove; the months as a timeline and the folders, to choose. */
-export function Filters({ q, onQuery }: Props) {
+/** The filters of the query, to remove; favourites, folders, albums and the years and months that it finds, to choose. */
+export function Filters({ q, changes, onQuery }: Props) {
   const [overview, setOverview] = useState<Overview | null>(null);
   useEffect(() => {
     const stop = new AbortController();
-    api.overview(stop.signal).then(setOverview, () => undefined);
+    api.overview(q, stop.signal).then(setOverview, () => undefined);
     return () => stop.abort();
-  }, []);
-  const timeline = useRef<HTMLOListElement>(null);
-  // The newest months, if not all fit.
-  useLayoutEffect(() => timeline.current?.scrollTo({ left: timeline.current.scrollWidth }), [overview]);
+  }, [q, changes]);
   const chosen = [...q.matchAll(api.FILTER)].map(([text]) => text.trim());
-  const without = (names: string[]) =>
-    q.replace(api.FILTER, (text, name: string) => (names.includes(name.toLowerCase()) ? "" : text)).trim();
-  const add = (names: string[], filters: string) => onQuery(`${without(names)} ${filters}`.trim());
+  const choose = (filter: string, ...instead: string[]) => onQuery(`${api.withoutFilters(q, ...instead)} ${filter}`.trim());
   if (!overview) return <div class="filters" />;
-  const months = overview.months.slice(-MOST_MONTHS);
-  const folders = overview.folders.slice(0, MOST_FOLDERS);
-  const most = Math.max(...months.map(({ photos }) => photos), 1);
-  const isShown = (name: string) => chosen.includes(`after:${name}`);
+  const isFavourite = chosen.includes("is:favourite");
+  const album = overview.albums.find((name) => chosen.includes(api.named("album", name))) ?? "";
   return (
     <div class="filters">
       {chosen.map((filter) => (
@@ -38,43 +32,158 @@ export function Filters({ q, onQuery }: Props) {
           <span class="unseen"> remove filter</span>
         </button>
       ))}
-      {months.length > 1 && (
-        <ol class="timeline" aria-label="Months" ref={timeline}>
-          {months.map(({ name, photos }, place) => (
-            <li key={name}>
-              <button
-                class={isShown(name) ? "month is-active" : "month"}
-                title={`${monthName(name)}: ${photos}`}
-                aria-label={`${monthName(name)}, ${photos} photos`}
-                aria-pressed={isShown(name)}
-                onClick={() => add(["after", "before"], `after:${name} before:${monthAfter(name)}`)}
-              >
-                <span style={{ height: `${Math.max(8, 100 * Math.sqrt(photos / most))}%` }} />
-              </button>
-              <span class="year" aria-hidden="true">
-                {name.slice(0, 4) !== months[place - 1]?.name.slice(0, 4) && name.slice(0, 4)}
-              </span>
-            </li>
-          ))}
-        </ol>
+      <button aria-pressed={isFavourite} onClick={() => choose(isFavourite ? "" : "is:favourite", "is:fav")}>
+        ★ Favourites
+      </button>
+      {overview.folders.length > 1 && (
+        <Folders folders={overview.folders} isChosen={(path) => chosen.includes(api.inFolder(path))} onChoose={(filter) => choose(filter, "in:")} />
       )}
-      {folders.length > 1 && (
-        <select
-          aria-label="Folder"
-          value={folders.find(({ name }) => chosen.includes(api.inFolder(name)))?.name ?? ""}
-          onChange={({ currentTarget: { value } }) => add(["in"], value && api.inFolder(value))}
-        >
-          <option value="">All folders</option>
-          {folders.map(({ name, photos }) => (
-            <option key={name} value={name}>{`${name} (${photos})`}</option>
+      {overview.albums.length > 0 && (
+        <select aria-label="Album" value={album} onChange={({ currentTarget: { value } }) => choose(value && api.named("album", value), "album:")}>
+          <option value="">Albums</option>
+          {overview.albums.map((name) => (
+            <option key={name}>{name}</option>
           ))}
         </select>
+      )}
+      <Timeline {...overview} chosen={chosen} onChoose={(filter) => choose(filter, ...DATES)} />
+    </div>
+  );
+}
+
+interface Bar extends Counted {
+  title: string;
+  label: string; // below it
+  filter: string;
+}
+
+/** The years, with the months of the chosen year or of all if there are few; then the photos without a date. */
+function Timeline({ months, undated, chosen, onChoose }: Overview & { chosen: string[]; onChoose: (filter: string) => void }) {
+  const years = [...new Set(months.map(({ name }) => name.slice(0, 4)))];
+  const isOpen = (year: string) => years.length <= FEW_YEARS || chosen.some((filter) => filter.startsWith(`after:${year}`));
+  const bars = years.flatMap((year): Bar[] => {
+    const own = months.filter(({ name }) => name.startsWith(year));
+    const photos = own.reduce((sum, month) => sum + month.photos, 0);
+    const filter = `after:${year} before:${Number(year) + 1}`;
+    if (!isOpen(year)) return [{ name: year, photos, title: year, label: year, filter }];
+    return own.map(({ name, photos }, place) => ({
+      ...{ name, photos, title: monthName(name), label: place ? "" : year },
+      filter: `after:${name} before:${monthAfter(name)}`,
+    }));
+  });
+  if (undated) bars.push({ name: "", photos: undated, title: "No date", label: "no date", filter: "is:undated" });
+  const most = Math.max(...bars.map(({ photos }) => photos), 1);
+  const list = useRef<HTMLOListElement>(null);
+  // The chosen one, or else the newest, if not all fit.
+  useLayoutEffect(() => {
+    const bar = list.current?.querySelector<HTMLElement>(".is-active");
+    list.current?.scrollTo({ left: bar ? bar.offsetLeft - list.current.clientWidth / 2 : list.current.scrollWidth });
+  }, [months, chosen.join()]);
+  if (bars.length < 2) return null;
+  const isActive = ({ filter }: Bar) => filter.split(" ").every((part) => chosen.includes(part));
+  return (
+    <ol class="timeline" aria-label="Years and months" ref={list}>
+      {bars.map((bar) => (
+        <li key={bar.name} class={bar.name.length === 7 ? "" : "is-wide"} style={{ minWidth: bar.label ? "36px" : 0 }}>
+          <button
+            class={isActive(bar) ? "month is-active" : "month"}
+            title={`${bar.title}: ${bar.photos.toLocaleString("en")}`}
+            aria-label={`${bar.title}, ${bar.photos} photos`}
+            aria-pressed={isActive(bar)}
+            onClick={() => onChoose(isActive(bar) ? "" : bar.filter)}
+          >
+            <span style={{ height: `${Math.max(8, 100 * Math.sqrt(bar.photos / most))}%` }} />
+          </button>
+          <span class="year" aria-hidden="true">
+            {bar.label}
+          </span>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+interface FoldersProps {
+  folders: Counted[];
+  isChosen: (path: string) => boolean;
+  onChoose: (filter: string) => void;
+}
+
+/** The folders as a tree, in a panel. */
+function Folders({ folders, isChosen, onChoose }: FoldersProps) {
+  const [isOpen, setOpen] = useState(false);
+  const [open, setOpened] = useState<ReadonlySet<string>>(new Set());
+  const current = folders.find(({ name }) => isChosen(name))?.name;
+  const top = folders.filter(({ name }) => !name.includes("/"));
+  useEffect(() => {
+    if (!isOpen) return;
+    // Those above the chosen one, and the only one at the top, are open.
+    setOpened(new Set([...(top.length === 1 ? [top[0]!.name] : []), ...(current ? above(current) : [])]));
+    const close = (event: Event) => {
+      const isInside = event.target instanceof Element && event.target.closest(".folders");
+      if (event instanceof KeyboardEvent ? event.key === "Escape" : !isInside) setOpen(false);
+    };
+    addEventListener("pointerdown", close);
+    addEventListener("keydown", close);
+    return () => {
+      removeEventListener("pointerdown", close);
+      removeEventListener("keydown", close);
+    };
+  }, [isOpen]);
+  const choose = (filter: string) => {
+    setOpen(false);
+    onChoose(filter);
+  };
+  const toggle = (name: string) => {
+    const next = new Set(open);
+    if (!next.delete(name)) next.add(name);
+    setOpened(next);
+  };
+  const within = (parent: string) =>
+    folders.filter(({ name }) => name.startsWith(parent) && name !== parent && !name.slice(parent.length).includes("/"));
+  const list = (parent: string) => (
+    <ul>
+      {within(parent).map(({ name, photos }) => {
+        const own = name.slice(parent.length);
+        const hasMore = within(`${name}/`).length > 0;
+        return (
+          <li key={name}>
+            {hasMore && (
+              <button class="quiet toggle" aria-expanded={open.has(name)} aria-label={`Folders in ${own}`} onClick={() => toggle(name)}>
+                {open.has(name) ? "▾" : "▸"}
+              </button>
+            )}
+            <button class="quiet folder" aria-pressed={isChosen(name)} onClick={() => choose(isChosen(name) ? "" : api.inFolder(name))}>
+              {own} <span class="count">{photos.toLocaleString("en")}</span>
+            </button>
+            {hasMore && open.has(name) && list(`${name}/`)}
+          </li>
+        );
+      })}
+    </ul>
+  );
+  return (
+    <div class="folders">
+      <button aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+        {current ? `Folder ${current.split("/").at(-1)}` : "Folders"} <span aria-hidden="true">▾</span>
+      </button>
+      {isOpen && (
+        <div class="panel">
+          {current && (
+            <button class="quiet folder" onClick={() => choose("")}>
+              All folders
+            </button>
+          )}
+          {list("")}
+        </div>
       )}
     </div>
   );
 }
 
-const monthName = (month: string) =>
+const above = (path: string) => path.split("/").map((_, depth, parts) => parts.slice(0, depth).join("/"));
+
+export const monthName = (month: string) =>
   new Date(`${month}-01T00:00:00Z`).toLocaleDateString("en-GB", { month: "long", year: "numeric", timeZone: "UTC" });
 
 function monthAfter(month: string): string {

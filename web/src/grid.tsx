@@ -1,13 +1,16 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { image, thumbnail } from "./api";
-import type { FoundPhrase, HitEntry, PhotoEntry } from "./schema";
+import { monthName } from "./filters";
+import type { FoundPhrase, HitEntry, TileEntry } from "./schema";
 import { Boxes } from "./boxes";
 import { useFindings } from "./findings";
 import type { MarkedPhrase } from "./sentence";
-import { layOut, leftEdge, neighbour, rowOf, rowsBetween, type Layout } from "./rows";
+import { layOut, leftEdge, neighbour, rowOf, rowsBetween, TITLE, type Layout } from "./rows";
 
 interface Props {
-  photos: readonly (PhotoEntry | HitEntry)[];
+  photos: readonly (TileEntry | HitEntry)[];
+  hasMonths: boolean; // the photos are in the order of their dates
+  favourites: ReadonlySet<string>;
   hasUnlikely?: boolean; // improbable photos are among them
   query: string; // whose phrases are located in the photos; empty for similar photos
   activePhrase: number | null;
@@ -19,7 +22,7 @@ interface Props {
   start?: Start | null;
   isChoosing?: boolean;
   chosen?: ReadonlySet<string>;
-  onChoose?: (id: string) => void;
+  onChoose?: (ids: string[], isRange: boolean) => void;
 }
 
 /** The tile and scroll position to restore. */
@@ -42,13 +45,14 @@ export function Grid(props: Props) {
   const view = useView(frame);
   const [current, setCurrent] = useState(() => Math.max(0, photos.findIndex(({ id }) => id === start?.id)));
   const wantsFocus = useRef(Boolean(start));
+  const lastChosen = useRef(0);
 
   const isHits = photos.length > 0 && "score" in photos[0]!;
-  const hasLabels = photos.some((photo) => "score" in photo && (photo.probability !== null || photo.duplicates.length));
-  const wanted = width < 560 ? 150 : !isHits ? 200 : photos.length <= FEW ? 330 : 230;
+  const hasLabels = photos.some((photo) => "score" in photo && photo.probability !== null);
+  const wanted = width < 560 ? (isHits ? 150 : 110) : !isHits ? 200 : photos.length <= FEW ? 330 : 230;
   const layout = useMemo(
-    () => (width ? layOut(photos, width, wanted, hasLabels ? LABEL : 0) : { rows: [], height: 0 }),
-    [photos, width, wanted, hasLabels],
+    () => (width ? layOut(photos, width, wanted, hasLabels ? LABEL : 0, props.hasMonths ? monthOf : undefined) : { rows: [], height: 0 }),
+    [photos, width, wanted, hasLabels, props.hasMonths],
   );
   const rows = rowsBetween(layout, view.top - ABOVE_AND_BELOW, view.bottom + ABOVE_AND_BELOW);
 
@@ -90,8 +94,9 @@ export function Grid(props: Props) {
 
   return (
     <div class="grid" ref={frame} onKeyDown={move} style={{ height: `${layout.height}px` }}>
-      {rows.flatMap((row) =>
-        row.widths.map((tileWidth, column) => {
+      {rows.flatMap((row) => [
+        ...(row.title ? [<h2 key={row.title} class="month-title" style={{ top: `${row.top - TITLE}px` }}>{row.title}</h2>] : []),
+        ...row.widths.map((tileWidth, column) => {
           const index = row.first + column;
           const photo = photos[index]!;
           return (
@@ -107,13 +112,21 @@ export function Grid(props: Props) {
               at={{ left: leftEdge(row, column), top: row.top, width: tileWidth, height: row.height }}
               onOpen={() => onOpen(index)}
               onFocus={() => setCurrent(index)}
+              onChoose={(_, isRange) => {
+                const begin = isRange ? lastChosen.current : index;
+                lastChosen.current = index;
+                props.onChoose?.(photos.slice(Math.min(begin, index), Math.max(begin, index) + 1).map(({ id }) => id), isRange);
+              }}
             />
           );
         }),
-      )}
+      ])}
     </div>
   );
 }
+
+/** The month of a photo as a title; the time of a file is no date. */
+const monthOf = ({ taken, date_source: source }: TileEntry) => (taken && source !== "file" ? monthName(taken.slice(0, 7)) : "No date");
 
 type PlacedPhrase = FoundPhrase & { place: number };
 
@@ -128,7 +141,7 @@ const placed = (phrases: readonly FoundPhrase[], marked: readonly MarkedPhrase[]
   phrases.map((phrase) => ({ ...phrase, place: marked.findIndex(({ span }) => span.join() === phrase.span.join()) }));
 
 interface TileProps extends Omit<Props, "onOpen"> {
-  photo: PhotoEntry | HitEntry;
+  photo: TileEntry | HitEntry;
   phrases: readonly PlacedPhrase[];
   caption: string;
   index: number;
@@ -150,12 +163,15 @@ function Tile(props: TileProps) {
   const boxes = phrases
     .filter(({ place, absent }) => !absent || place === activePhrase)
     .flatMap(({ place, guess, boxes }) => boxes.map((box) => ({ box, place, isGuess: guess })));
-  const name = caption ? `${caption} (${photo.name})` : photo.name;
+  const isFavourite = props.favourites.has(photo.id);
+  const more = photo.duplicates.length ? `+${photo.duplicates.length} alike` : "";
+  const marks = `${isFavourite ? ", favourite" : ""}${more && `, ${more}`}`;
+  const name = (caption ? `${caption} (${photo.name})` : photo.name) + marks;
   const open = (event: MouseEvent) => {
     if (event.button !== 0) return;
     if (props.isChoosing) {
       event.preventDefault();
-      return props.onChoose?.(photo.id);
+      return props.onChoose?.([photo.id], event.shiftKey);
     }
     if (event.metaKey || event.ctrlKey || event.shiftKey) return;
     event.preventDefault();
@@ -173,6 +189,8 @@ function Tile(props: TileProps) {
       onFocus={props.onFocus}
     >
       <span class="tile-picture" style={{ height: `${at.height}px` }}>
+        {isFavourite && <span class="tile-mark is-star">★</span>}
+        {more && <span class="tile-mark">{at.width < NARROW ? `+${photo.duplicates.length}` : more}</span>}
         {!picture ? (
           <span class="tile-broken">cannot be shown</span>
         ) : (
@@ -196,7 +214,6 @@ function Tile(props: TileProps) {
               <span class="percent">{at.width < NARROW ? percent(hit.probability) : likely(hit, props)}</span>
             </>
           )}
-          {hit.duplicates.length > 0 && <span class="more">+{hit.duplicates.length} alike</span>}
         </span>
       )}
     </a>

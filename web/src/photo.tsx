@@ -11,25 +11,33 @@ interface Props {
   file?: File;
   upload?: Size | null; // of the file
   query: string;
+  sentence: string;
+  onSentence: (sentence: string) => void;
   position: string;
   alike: readonly PhotoEntry[];
   onOpen?: (id: string) => void;
   onBack: () => void;
   onStep?: (by: number) => void;
+  next?: string; // the id of the next photo
+  isFavourite?: boolean;
+  onFavourite?: () => Promise<string>; // the message of an error
   onLike?: (id: string) => void;
-  onFolder?: (name: string) => void;
+  onFolder?: (path: string) => void;
 }
 
 // Below this presence a phrase is shown as uncertain.
 const UNSURE = 0.4;
 const WAIT_MS = 300;
+const SLIDE_MS = 4000;
+const SWIPE = 50;
 
 /** One photo: its caption, its regions, and the phrases of any sentence. */
 export function PhotoView(props: Props) {
   const { id } = props;
   const [details, setDetails] = useState<PhotoDetails | null>(null);
   const [failure, setFailure] = useState("");
-  const [sentence, setSentence] = useState(props.query);
+  const [note, setNote] = useState("");
+  const { sentence, onSentence: setSentence, next } = props;
   const [active, setActive] = useState<number | null>(null);
   const [region, setRegion] = useState<number | null>(null);
   const field = useRef<HTMLTextAreaElement>(null);
@@ -38,11 +46,35 @@ export function PhotoView(props: Props) {
   const regions = useRegions(source);
   const grounding = useGrounding(source, sentence, props.query);
   const { upload } = props;
+  const screen = useFullScreen();
+  const [isPlaying, setPlaying] = useState(false);
+  const favour = async () => setNote((await props.onFavourite?.()) ?? "");
+
+  useEffect(() => {
+    if (!next) return;
+    new Image().src = api.image(next); // so that it appears at once
+    if (!isPlaying) return;
+    const waiting = setTimeout(() => props.onStep?.(1), SLIDE_MS);
+    return () => clearTimeout(waiting);
+  }, [next, isPlaying]);
+  useEffect(() => setPlaying((was) => was && screen.isFull && Boolean(next)), [screen.isFull, next]);
+  const slides = () => {
+    setPlaying(!isPlaying);
+    if (!screen.isFull) screen.toggle();
+  };
+  useKeys({
+    f: screen.toggle,
+    s: slides,
+    "*": () => void favour(),
+    d: () => !props.file && api.download([id]),
+    Escape: screen.isFull && screen.toggle,
+  });
 
   useEffect(() => {
     const stop = new AbortController();
     setDetails(null);
     setFailure("");
+    setNote("");
     setActive(null);
     setRegion(null);
     if (!props.file) api.photo(id, stop.signal).then(setDetails, (error) => api.wasAborted(error) || setFailure(api.errorMessage(error)));
@@ -68,8 +100,8 @@ export function PhotoView(props: Props) {
 
   return (
     <main class="photo">
-      <Picture details={upload ?? (details && { ...details, isOriginalShown: SHOWN.test(details.name) })} id={id} alt={caption.text || details?.name || "Your photo"}>
-        {isShown && !one && (
+      <Picture isFull={screen.isFull} onStep={props.onStep} details={upload ?? (details && { ...details, isOriginalShown: SHOWN.test(details.name) })} id={id} alt={caption.text || details?.name || "Your photo"}>
+        {isShown && !one && !isPlaying && (
           <Boxes boxes={shown} width={size.width} height={size.height} active={active} onActive={setActive} />
         )}
         {isShown && one && (
@@ -81,13 +113,39 @@ export function PhotoView(props: Props) {
           />
         )}
       </Picture>
+      {screen.isFull && (
+        <div class={isPlaying ? "screen-bar is-playing" : "screen-bar"}>
+          {props.onStep && (
+            <button onClick={() => props.onStep?.(-1)} aria-label="Previous photo">
+              ←
+            </button>
+          )}
+          {props.onStep && <button onClick={slides}>{isPlaying ? "Pause" : "Slide show"}</button>}
+          {props.onStep && (
+            <button onClick={() => props.onStep?.(1)} aria-label="Next photo">
+              →
+            </button>
+          )}
+          <button onClick={screen.toggle}>Leave full screen</button>
+        </div>
+      )}
       <aside>
         <nav class="photo-nav">
           <button class="quiet" onClick={props.onBack} title="Esc">
             ← Back
           </button>
           <span class="position">{props.position}</span>
+          {props.onFavourite && (
+            <button class={props.isFavourite ? "quiet star is-active" : "quiet star"} aria-pressed={props.isFavourite} onClick={favour} title="*">
+              {props.isFavourite ? "★" : "☆"} <span class="unseen">Favourite</span>
+            </button>
+          )}
         </nav>
+        {note && (
+          <p class="hint" role="alert">
+            {note}
+          </p>
+        )}
         <h1 class={caption.text ? "caption" : "unseen"}>{caption.text || details?.name || "Your photo"}</h1>
         {caption.note && <p class="hint">{caption.note}</p>}
         <section>
@@ -169,6 +227,12 @@ export function PhotoView(props: Props) {
               <a href={api.original(id, true)} download="">
                 Download
               </a>
+              <button class="link" onClick={screen.toggle} title="f">
+                Full screen
+              </button>
+              <button class="link" onClick={slides} title="s">
+                Slide show
+              </button>
             </p>
             <p class="photo-actions">
               <button onClick={() => props.onLike?.(id)}>More like this</button>
@@ -188,17 +252,73 @@ export function PhotoView(props: Props) {
   );
 }
 
+/** Calls functions by key, unless somebody types; a key that was used goes no further. */
+function useKeys(actions: Record<string, (() => void) | false | null>) {
+  const latest = useRef(actions);
+  latest.current = actions;
+  useEffect(() => {
+    const onKeyDown = (event: KeyboardEvent) => {
+      const isTyping = event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement;
+      const action = latest.current[event.key];
+      if (!action || isTyping || event.metaKey || event.ctrlKey || event.altKey || document.querySelector("dialog[open]")) return;
+      event.preventDefault();
+      event.stopImmediatePropagation();
+      action();
+    };
+    addEventListener("keydown", onKeyDown, true);
+    return () => removeEventListener("keydown", onKeyDown, true);
+  }, []);
+}
+
+/** Whether the photo fills the screen: that of the browser where it can, as on all computers, or else its window. */
+function useFullScreen() {
+  const [isFull, setFull] = useState(false);
+  useEffect(() => {
+    const follow = () => document.fullscreenElement ?? setFull(false);
+    document.addEventListener("fullscreenchange", follow);
+    return () => {
+      document.removeEventListener("fullscreenchange", follow);
+      if (document.fullscreenElement) void document.exitFullscreen();
+    };
+  }, []);
+  const toggle = () => {
+    setFull(!isFull);
+    if (document.fullscreenElement) void document.exitFullscreen();
+    else if (!isFull) document.documentElement.requestFullscreen?.().catch(() => undefined);
+  };
+  return { isFull, toggle };
+}
+
 const ZOOM = 2.5;
+const MIDDLE = { x: 50, y: 50 };
 // The formats that all browsers show; others are zoomed as JPEG.
 const SHOWN = /\.(jpe?g|png|webp|gif|avif|bmp)$/i;
 
-function Picture(props: { id: string; details: Size | null; alt: string; children: preact.ComponentChildren }) {
+interface PictureProps {
+  id: string;
+  details: Size | null;
+  alt: string;
+  isFull: boolean;
+  onStep?: (by: number) => void;
+  children: preact.ComponentChildren;
+}
+
+function Picture(props: PictureProps) {
   const { id, details } = props;
   const [zoom, setZoom] = useState<{ x: number; y: number } | null>(null);
   useEffect(() => setZoom(null), [id, details?.url]);
   const at = (event: MouseEvent) => {
     const frame = (event.currentTarget as HTMLElement).getBoundingClientRect();
     return { x: (100 * (event.clientX - frame.left)) / frame.width, y: (100 * (event.clientY - frame.top)) / frame.height };
+  };
+  useKeys({ z: () => setZoom(zoom ? null : MIDDLE), Escape: zoom && (() => setZoom(null)) });
+  const touched = useRef<Touch | null>(null);
+  const swipe = (event: TouchEvent) => {
+    const [from, to] = [touched.current, event.changedTouches[0]];
+    touched.current = null;
+    if (!from || !to || zoom || (visualViewport?.scale ?? 1) > 1.01) return;
+    const [x, y] = [to.clientX - from.clientX, to.clientY - from.clientY];
+    if (Math.abs(x) > SWIPE && Math.abs(x) > 2 * Math.abs(y)) props.onStep?.(x < 0 ? 1 : -1);
   };
   const look = zoom ? { transform: `scale(${ZOOM})`, transformOrigin: `${zoom.x}% ${zoom.y}%` } : {};
   const [state, setState] = useState({ id, is: "loading" });
@@ -207,7 +327,11 @@ function Picture(props: { id: string; details: Size | null; alt: string; childre
     ? { aspectRatio: `${details.width} / ${details.height}`, "--ratio": `${details.width / details.height}` }
     : {};
   return (
-    <div class="stage">
+    <div
+      class={props.isFull ? "stage is-full" : "stage"}
+      onTouchStart={(event) => (touched.current = event.touches.length === 1 ? event.touches[0]! : null)}
+      onTouchEnd={swipe}
+    >
       <figure
         style={shape}
         class={zoom ? "is-zoomed" : ""}
@@ -215,7 +339,7 @@ function Picture(props: { id: string; details: Size | null; alt: string; childre
         onPointerMove={(event) => zoom && setZoom(at(event))}
       >
         {is !== "broken" && (
-          <button class="zoom" aria-pressed={zoom !== null} onClick={() => setZoom(zoom ? null : { x: 50, y: 50 })}>
+          <button class="zoom" aria-pressed={zoom !== null} title="z" onClick={() => setZoom(zoom ? null : MIDDLE)}>
             {zoom ? "Fit" : "Zoom"}
           </button>
         )}

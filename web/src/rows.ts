@@ -9,6 +9,7 @@ export interface Row {
   height: number; // of its pictures
   first: number; // index of its first photo
   widths: number[];
+  title?: string; // above it
 }
 
 export interface Layout {
@@ -17,26 +18,42 @@ export interface Layout {
 }
 
 const GAP = 10;
+export const TITLE = 46;
 // Limits the share of a row that one photo takes.
 const MAX_RATIO = 2.6;
 const MIN_RATIO = 0.55;
 
-export function layOut(photos: readonly Sized[], width: number, wanted: number, below: number): Layout {
+/** With titles, a row begins wherever the title changes. */
+export function layOut<Photo extends Sized>(
+  photos: readonly Photo[],
+  width: number,
+  wanted: number,
+  below: number,
+  titleOf: (photo: Photo) => string = () => "",
+): Layout {
   const rows: Row[] = [];
   let [top, first, ratios] = [0, 0, 0];
+  let [title, isNew] = ["", false];
   const close = (end: number, isLast: boolean) => {
+    if (end === first) return;
     const free = width - GAP * (end - first - 1);
     const height = isLast ? Math.min(wanted, free / ratios) : free / ratios;
     const widths = photos.slice(first, end).map((photo) => aspectRatio(photo) * height);
-    rows.push({ top, height, first, widths });
+    top += isNew ? TITLE : 0;
+    rows.push({ top, height, first, widths, ...(isNew && { title }) });
     top += height + below + GAP;
-    [first, ratios] = [end, 0];
+    [first, ratios, isNew] = [end, 0, false];
   };
   photos.forEach((photo, place) => {
+    const next = titleOf(photo);
+    if (next !== title) {
+      close(place, true);
+      [title, isNew] = [next, true];
+    }
     ratios += aspectRatio(photo);
     if ((width - GAP * (place - first)) / ratios <= wanted) close(place + 1, false);
   });
-  if (first < photos.length) close(photos.length, true);
+  close(photos.length, true);
   return { rows, height: Math.max(0, top - GAP) };
 }
 

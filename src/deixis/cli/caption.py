@@ -28,9 +28,10 @@ from deixis.cli.output import (
 )
 from deixis.errors import DeixisError, PhotoError
 from deixis.storage.atomic import check_new_file, exclusive_lock, explain_os_errors, new_file
-from deixis.storage.files import escape_formula, open_regular
+from deixis.storage.files import escape_formula
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.storage.remote import is_remote, photo_path
+from deixis.storage.sidecars import write_caption
 
 if TYPE_CHECKING:
     from deixis.cluster import CaptionJob
@@ -38,24 +39,6 @@ if TYPE_CHECKING:
 
     CaptionAll = Callable[..., Iterator[tuple[Path, CaptionResult | PhotoError]]]
     """Takes photos and `on_progress`; yields the captions of each photo, in order."""
-
-_TOOLKIT = 'x:xmptk="deixis '
-"""Marks a sidecar as ours: a program that changes an XMP file writes its own name here."""
-
-_HEADER_BYTES = 4096
-
-_PACKET = """<x:xmpmeta xmlns:x="adobe:ns:meta/" {toolkit}{version}">
- <rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">
-  <rdf:Description rdf:about="" xmlns:dc="http://purl.org/dc/elements/1.1/">
-   <dc:description>
-    <rdf:Alt>
-     <rdf:li xml:lang="x-default">{caption}</rdf:li>
-    </rdf:Alt>
-   </dc:description>
-  </rdf:Description>
- </rdf:RDF>
-</x:xmpmeta>
-"""
 
 Rerank = Literal["none", "match", "bleu", "cider"]
 
@@ -212,7 +195,7 @@ def _readable(caption_all: CaptionAll, paths: Sequence[Path]) -> Iterator[tuple[
 
 def _write_xmp(photo: Path, text: str) -> None:
     try:
-        write_sidecar(photo, text)
+        write_caption(photo, text)
     except DeixisError as error:  # the other photos are still written
         note(f"not written: {error}")
 
@@ -236,29 +219,6 @@ def _cell(value: object) -> object:
     if isinstance(value, str):
         return escape_formula(value)
     return str(value).lower() if isinstance(value, bool) else value
-
-
-def write_sidecar(photo: Path, caption: str) -> Path:
-    """Write a caption into a photo's XMP sidecar, dog.jpg.xmp, as its description (dc:description).
-
-    A sidecar that deixis wrote is replaced. One that another program wrote or changed, as dog.jpg.xmp or dog.xmp, is an
-    error and stays as it is.
-    """
-    sidecar = photo.with_name(photo.name + ".xmp")
-    for path in (sidecar, photo.with_suffix(".xmp")):
-        if path.exists() and not _is_ours(path):
-            raise DeixisError(f"{path}: not replaced, because another program wrote it")
-    with new_file(sidecar) as unfinished:
-        from xml.sax.saxutils import escape  # slow import
-
-        packet = _PACKET.format(toolkit=_TOOLKIT, version=__version__, caption=escape(caption))
-        unfinished.write_text(packet, encoding="utf-8")
-    return sidecar
-
-
-def _is_ours(path: Path) -> bool:
-    with explain_os_errors(path), open_regular(path) as file:
-        return _TOOLKIT.encode() in file.read(_HEADER_BYTES)
 
 
 class CaptionJournal:

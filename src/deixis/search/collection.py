@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, groupby
 from os import PathLike, fspath
+from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -30,6 +31,7 @@ from deixis.models.arguments import (
     check_text,
 )
 from deixis.models.grounding import PhotoProposals
+from deixis.search.albums import Albums
 from deixis.search.calibration import Calibration, Evidence
 from deixis.search.encoder import PHOTO_MODEL, EncodedSentence, SearchEncoder
 from deixis.search.index.base import CALIBRATION
@@ -48,10 +50,12 @@ from deixis.search.query import (
     kinds_of,
     parse_query,
     parts_of,
+    without_filters,
 )
-from deixis.search.results import Hit, HitPhrase, PhotoRecord, SearchResults, format_time
+from deixis.search.results import Hit, HitPhrase, Overview, PhotoRecord, SearchResults, format_time
 from deixis.storage.files import size_and_time
 from deixis.storage.progress import OnProgress, no_progress
+from deixis.storage.sidecars import Favourites
 from deixis.storage.sql import hide_password
 
 if TYPE_CHECKING:
@@ -72,7 +76,7 @@ _SAME_PHOTO = 0.99
 _LIKELY = 0.5
 """A phrase with this probability is never called absent."""
 
-_MAX_LISTED = 5000
+_MAX_SCORED = 5000
 """Maximum number of photos that are looked at if a query does not say what they show."""
 
 _SURE_PART = 0.0
@@ -113,6 +117,7 @@ class PhotoCollection:
     def __init__(self, index: str | PathLike[str], encoder: SearchEncoder) -> None:
         self.index = PhotoIndex(index, fingerprint=encoder.fingerprint)
         self.encoder = encoder
+        self.albums, self._favourites = Albums(index), Favourites()
         self.calibration = self._stored_calibration() or Calibration.for_models(encoder.fingerprint)
         self._encode_sentence = lru_cache(_CACHED_SENTENCES)(encoder.encode_sentence)
         self._suggest = lru_cache(_CACHED_SENTENCES)(encoder.suggest)
@@ -194,6 +199,7 @@ class PhotoCollection:
         explain, everything = check_flag(explain, "explain"), check_flag(everything, "everything")
         exact = check_flag(exact, "exact")
         query = self._parse(sentence, PhotoFilter(after, before, folder, camera), exact)
+        query = replace(query, photo_filter=self._find_marked(query.photo_filter))
         required = [self._encode_sentence(part.text) for part in query.required]
         excluded = [[self._encode_sentence(kind) for kind in kinds_of(part.text)] for part in query.excluded]
         check_contradiction(
@@ -208,7 +214,7 @@ class PhotoCollection:
             found = 0
             own, vector = (None, None) if like is None else self._photo_vector(snapshot, like)
             if not (required or excluded) and vector is None:
-                hits, found = _by_date(snapshot, query.photo_filter, top), searched
+                hits, found = _by_date(snapshot, query.photo_filter, 0, top, grouped), searched
             else:
                 similar = None if vector is None else (own, vector, like_weight)
                 numbers, logits = self._find(snapshot, required, excluded, query.photo_filter, similar, everything)
@@ -334,27 +340,70 @@ class PhotoCollection:
             hits = self._hits(snapshot, numbers, logits, top, grouped)
         return SearchResults(hits, photos=photos, searched=searched, found=len(numbers))
 
-    def newest(self, count: int = 100, begin: int = 0) -> list[PhotoRecord]:
-        """Return a page of photos, the last added first."""
+    def browse(self, filters: str = "", count: int = 100, begin: int = 0) -> SearchResults:
+        """Return the photos that pass the filters of a query, the last taken first and undated ones last.
+
+        Near-duplicates and bursts of a month are one result, so that the results of `count` photos may be fewer.
+        `begin` counts photos, too.
+        """
         if not isinstance(begin, int) or begin < 0:
             raise DeixisError(f"begin={begin!r}: give a whole number of 0 or more")
         check_count(count, "count")
+        query = parse_query(filters) if check_text(filters, "filters") else None
+        if query and (query.required or query.excluded):
+            raise DeixisError(f"{filters!r}: has words, which are for a search; give only filters")
+        photo_filter = self._find_marked(query.photo_filter) if query else PhotoFilter()
         with self.index.snapshot() as snapshot:
-            return [_record(photo, snapshot) for photo in snapshot.newest(count, begin)]
+            photos, searched = snapshot.count(), snapshot.count(photo_filter)
+            hits = _by_date(snapshot, photo_filter, begin, count, grouped=True)
+            reason = _explain_filter(snapshot, photo_filter, photos) if photos and not searched else None
+        return SearchResults(hits, photos=photos, searched=searched, filter_reason=reason, is_listing=True)
 
-    def folders_and_months(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the numbers of photos by the names of the indexed folders that hold them, and by month.
-
-        A photo counts for its folder and for those above, as ``in:NAME`` finds it. The largest folders are first.
-        """
+    def overview(self, query: str = "") -> Overview:
+        """Count what a query finds by folder, without its filter of a folder, and by month, without its dates."""
+        folders = self._folders_and_months(without_filters(query, "in:"))
+        months = self._folders_and_months(without_filters(query, "after:", "before:", "is:undated"))
         with self.index.snapshot() as snapshot:
-            folders, months = snapshot.folders_and_months()
             roots = [Path(root) for root, _ in snapshot.info.roots]
         named: Counter[str] = Counter()
-        for folder, count in folders.items():
-            above = [parent for parent in folder.parents if any(parent.is_relative_to(root) for root in roots)]
-            named.update(dict.fromkeys((each.name or str(each) for each in (folder, *above)), count))
-        return dict(named.most_common()), months
+        for folder, count in Counter(folder for folder, _ in folders).items():
+            top = next((root for root in roots if folder.is_relative_to(root)), folder)
+            parts = folder.relative_to(top.parent).parts or (str(folder),)
+            named.update(dict.fromkeys(("/".join(parts[:end]) for end in range(1, len(parts) + 1)), count))
+        by_month = Counter(month for _, month in months)
+        undated = by_month.pop("", 0)
+        return Overview(dict(sorted(named.items())), dict(sorted(by_month.items())), undated)
+
+    def _folders_and_months(self, query: str) -> list[tuple[Path, str]]:
+        parsed = parse_query(query) if query.strip() else None
+        if parsed and (parsed.required or parsed.excluded):
+            photos = [hit.photo for hit in self.search(query, MAX_TOP, grouped=False)]
+            return [(photo.path.parent, photo.month) for photo in photos]
+        photo_filter = self._find_marked(parsed.photo_filter) if parsed else PhotoFilter()
+        with self.index.snapshot() as snapshot:
+            return snapshot.folders_and_months(photo_filter)
+
+    def favourites(self) -> list[str]:
+        """Return the ids of the photos with five stars in their XMP sidecars."""
+        with self.index.snapshot() as snapshot:
+            paths = self._favourites.read(snapshot.folders())
+            return [_opaque_id(number, snapshot) for number in snapshot.numbers(PhotoFilter(paths=paths)).tolist()]
+
+    def set_favourites(self, photos: Iterable[PhotoRecord], is_favourite: bool) -> None:
+        """Write five stars, or none, into the XMP sidecars of photos, beside them."""
+        chosen = list(photos)
+        for photo in chosen:
+            if photo.root and not Path(realpath(photo.path.parent)).is_relative_to(photo.root):
+                raise PhotoError(photo.path, "its folder is now a link to another place")
+        self._favourites.change([photo.path for photo in chosen], is_favourite)
+
+    def _find_marked(self, photo_filter: PhotoFilter) -> PhotoFilter:
+        """Return a filter with the paths of its album and of favourites."""
+        chosen: list[Iterable[Path]] = [] if photo_filter.album is None else [self.albums.read(photo_filter.album)]
+        if photo_filter.favourite:
+            with self.index.snapshot() as snapshot:
+                chosen.append(self._favourites.read(snapshot.folders()))
+        return replace(photo_filter, paths=frozenset.intersection(*map(frozenset, chosen))) if chosen else photo_filter
 
     def photo(self, photo_id: str) -> PhotoRecord:
         """Return the photo with an opaque id."""
@@ -695,14 +744,21 @@ def _candidates(
         found += [snapshot.nearest_by_regions(phrase.vector, photo_filter)[:_CANDIDATES] for phrase in part.phrases]
     if vector is not None:
         found.append(snapshot.nearest(vector, _CANDIDATES, photo_filter))
-    return np.unique(np.concatenate(found)) if found else snapshot.numbers(photo_filter)[-_MAX_LISTED:]
+    return np.unique(np.concatenate(found)) if found else snapshot.numbers(photo_filter)[-_MAX_SCORED:]
 
 
-def _by_date(snapshot: IndexSnapshot, photo_filter: PhotoFilter, top: int) -> list[Hit]:
-    """Return the photos that pass a filter, the last taken first."""
-    numbers = snapshot.numbers(photo_filter)[-_MAX_LISTED:]
-    photos = sorted(snapshot.photos(numbers.tolist()).values(), key=lambda photo: (-(photo.exif.taken or 0), photo.id))
-    return [Hit(_record(photo, snapshot), 0.0) for photo in photos[:top]]
+def _by_date(snapshot: IndexSnapshot, photo_filter: PhotoFilter, begin: int, count: int, grouped: bool) -> list[Hit]:
+    """Return photos that pass a filter, the last taken first and undated ones last, in groups of the same month."""
+    numbers = snapshot.numbers_by_date(photo_filter)[begin : begin + count].tolist()
+    photos = snapshot.photos(numbers)
+    hits: list[Hit] = []
+    in_order = ((photos[number], _record(photos[number], snapshot)) for number in numbers if number in photos)
+    for _, month in groupby(in_order, key=lambda pair: pair[1].month):
+        some = list(month)
+        for first, *others in snapshot.group([photo for photo, _ in some], Grouping() if grouped else None):
+            duplicates = tuple(Hit(some[row][1], 0.0) for row in others)
+            hits.append(Hit(some[first][1], 0.0, duplicates=duplicates))
+    return hits
 
 
 def _explain_filter(snapshot: IndexSnapshot, photo_filter: PhotoFilter, photos: int) -> str:
@@ -714,6 +770,8 @@ def _explain_filter(snapshot: IndexSnapshot, photo_filter: PhotoFilter, photos: 
             reasons.append("no photo is from that time")
         if undated:
             reasons.append(f"{undated:,} {'photo has' if undated == 1 else 'photos have'} no date")
+    if photo_filter.paths is not None and not photo_filter.paths:
+        reasons.append("no photo has five stars" if photo_filter.favourite else "the album has no photo")
     if photo_filter.folder and not snapshot.count(PhotoFilter(folder=photo_filter.folder)):
         reasons.append(f"no folder is named {photo_filter.folder}")
     if photo_filter.camera and not snapshot.count(PhotoFilter(camera=photo_filter.camera)):

@@ -19,7 +19,7 @@ MAX_LENGTH = 2000
 """Maximum number of characters of a query."""
 
 _FILTER = re.compile(
-    r"(?<!\S)(?P<key>-in|in|camera|after|before):"
+    r"(?<!\S)(?P<key>-in|in|camera|after|before|album|is):"
     r"""(?:"(?P<quoted>(?:[^"]|"")*)"|'(?P<single>[^']*)'(?!\S)|“(?P<curly>[^”]*)”|(?P<word>[^\s"“]+))""",
     re.IGNORECASE,
 )
@@ -28,7 +28,9 @@ _FILTER = re.compile(
 _UNKNOWN_FILTER = re.compile(r'(?<!\S)(?P<key>[+-]?[A-Za-z]+):(?=[^\s/:"]|"[^"]*")')
 _SIGNED = re.compile(r'(?<!\S)(?P<sign>[+-])(?:"(?P<quoted>[^"]*)"|(?P<word>[^\s"+-][^\s"]*))')
 _QUOTED = re.compile(r'(?<!\S)["“](?P<words>[^"“”]*)["”](?!\w)')
-_FIELDS = {"in": "folder", "camera": "camera", "after": "after", "before": "before"}
+_FIELDS = {"in": "folder", "camera": "camera", "after": "after", "before": "before", "album": "album"}
+_KINDS = {"favourite": "favourite", "favorite": "favourite", "undated": "undated"}
+"""What ``is:`` takes, and the fields of a filter."""
 _WORD = re.compile(r"(?<![\w'’-])[A-Za-z]+(?![\w'’-])")
 _NEGATION = re.compile(
     r"\b(?:no|not|without|w/o|except|neither|nobody|noone|(?:any|every)thing but)\b|n['’]t\b", re.IGNORECASE
@@ -237,20 +239,35 @@ def _period(found: dict[str, str | None], today: date) -> tuple[str | None, str 
 
 def _take_filters(text: str, base: PhotoFilter) -> tuple[str, PhotoFilter]:
     """Return the query without its filters, and the filters."""
-    filters: dict[str, Any] = {name: getattr(base, name) for name in _FIELDS.values()}
+    filters: dict[str, Any] = {name: getattr(base, name) for name in (*_FIELDS.values(), *_KINDS.values())}
     excluded = list(base.excluded_folders)
     for found in _FILTER.finditer(text):
         quoted = (found["quoted"] or "").replace('""', '"')
         key, value = found["key"].lower(), quoted or found["single"] or found["curly"] or found["word"]
         if key == "-in":
             excluded += [value] if value else []
+        elif key == "is":
+            if (kind := _KINDS.get(value.lower())) is None:
+                raise DeixisError(f"is:{value}: is not a filter; there are is:favourite and is:undated")
+            filters[kind] = True
         else:
             filters[_FIELDS[key]] = value or None
     rest = _FILTER.sub(_blank_out, text)
     if (unknown := _UNKNOWN_FILTER.search(rest)) is not None:
-        known = ", ".join(f"{name}:" for name in ("in", "-in", "camera", "after", "before"))
+        known = ", ".join(f"{name}:" for name in ("in", "-in", "camera", "after", "before", "album", "is"))
         raise DeixisError(f"{unknown['key']}: is not a filter; the filters are {known}")
     return rest, PhotoFilter(**filters, excluded_folders=tuple(excluded))
+
+
+def without_filters(text: str, *beginnings: str) -> str:
+    """Return a query without the filters that begin so.
+
+    Examples
+    --------
+    >>> without_filters("dog after:2024 in:holiday", "after:", "before:")
+    'dog  in:holiday'
+    """
+    return _FILTER.sub(lambda found: "" if found[0].lower().startswith(beginnings) else found[0], text)
 
 
 def _blank_out(found: re.Match[str]) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from deixis.errors import DeixisError
+from deixis.search.index.photo_files import FILE
 from deixis.search.index.snapshot import Box
 from deixis.search.query import Reading
 from deixis.storage.atomic import explain_os_errors, new_file
@@ -93,6 +94,30 @@ class PhotoRecord:
     camera: str | None = None
     date_source: str | None = None
     root: Path | None = None
+
+    @property
+    def month(self) -> str:
+        """The month in which it was taken, such as ``2024-06``; empty if only the file has a time."""
+        return "" if self.taken is None or self.date_source == FILE else self.taken[:7]
+
+
+@dataclass(frozen=True)
+class Overview:
+    """Numbers of photos.
+
+    Attributes
+    ----------
+    folders
+        By folder, named from the indexed one on, such as ``Pictures/2024/Lake``. A photo counts for the folders above.
+    months
+        By month.
+    undated
+        Of the photos without a date.
+    """
+
+    folders: dict[str, int]
+    months: dict[str, int]
+    undated: int
 
 
 @dataclass(frozen=True)

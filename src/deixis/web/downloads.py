@@ -1,33 +1,109 @@
-"""Downloads: files that are sent from the disk in small parts, with ranges, as many at once as memory allows."""
+"""Downloads: files, alone or as zip, that are sent from the disk in small parts, as many at once as memory allows."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
 from typing import IO, ClassVar
 from urllib.parse import quote
+from zipfile import ZipFile, ZipInfo
 
 from anyio import to_thread
 from starlette.datastructures import Headers
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from deixis.storage.files import open_regular
 from deixis.web.security import busy_response, error_response
 
 _PART_BYTES = 64 * 2**10
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 
-class FileDownload(StreamingResponse):
-    """An open file, or the range of it that a request asks for. The file is closed afterwards.
+class Download(StreamingResponse):
+    """At most `limit` downloads run in a process, so that clients that do not read cannot hold more than their parts.
 
-    At most `limit` downloads run in a process, so that clients that do not read cannot hold more than their parts;
     `deixis.web.server` ends their connections.
     """
 
     limit: ClassVar[int] = 32
     _running: ClassVar[int] = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the parts, unless there are too many downloads."""
+        if Download._running >= self.limit:
+            await busy_response()(scope, receive, send)
+            return
+        Download._running += 1
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            Download._running -= 1
+
+
+class ZipDownload(Download):
+    """Photos as a zip file that is made while it is sent; photos are not compressed again.
+
+    Parameters
+    ----------
+    photos
+        Paths, each with the folder inside which it must lie. What cannot be read is named in a file of its own.
+    """
+
+    def __init__(self, photos: Sequence[tuple[Path, Path | None]]) -> None:
+        self._photos = photos
+        headers = {"content-disposition": 'attachment; filename="photos.zip"'}
+        super().__init__(self._parts(), headers=headers, media_type="application/zip")
+
+    def _parts(self) -> Iterator[bytes]:
+        sink, names, missing = _Sink(), set[str](), list[str]()
+        with ZipFile(sink, "w") as archive:
+            for number, (path, root) in enumerate(self._photos, start=1):
+                name = path.name.encode("utf-8", "replace").decode()
+                name = f"{number} {name}" if name.casefold() in names else name
+                names.add(name.casefold())
+                try:
+                    file = open_regular(path, root or Path(os.path.realpath(path.parent)))
+                    about = ZipInfo.from_file(path, name, strict_timestamps=False)
+                except OSError:  # gone, or on another machine
+                    missing.append(name)
+                    continue
+                with file, archive.open(about, "w", force_zip64=True) as entry:
+                    while part := file.read(_PART_BYTES):
+                        entry.write(part)
+                        yield sink.take()
+            if missing:
+                archive.writestr("not included.txt", "".join(f"{name}: cannot be read\n" for name in missing))
+        yield sink.take()
+
+
+class _Sink:
+    """A file that cannot be read or rewound: what is written is sent."""
+
+    def __init__(self) -> None:
+        self._written = bytearray()
+
+    def write(self, part: bytes) -> int:
+        """Keep bytes until they are taken."""
+        self._written += part
+        return len(part)
+
+    def flush(self) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def take(self) -> bytes:
+        """Return what was written since the last call."""
+        taken, self._written = bytes(self._written), bytearray()
+        return taken
+
+
+class FileDownload(Download):
+    """An open file, or the range of it that a request asks for. The file is closed afterwards."""
 
     def __init__(self, file: IO[bytes], name: str, media_type: str, *, inline: bool = False) -> None:
         self._file = file
@@ -39,19 +115,12 @@ class FileDownload(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the file, a range of it, or an error."""
         with self._file:
-            if FileDownload._running >= self.limit:
-                await busy_response()(scope, receive, send)
-                return
             size = self._end
             if not self._choose_range(Headers(scope=scope)):
                 refusal = error_response(416, "the file has no such range", {"content-range": f"bytes */{size}"})
                 await refusal(scope, receive, send)
                 return
-            FileDownload._running += 1
-            try:
-                await super().__call__(scope, receive, send)
-            finally:
-                FileDownload._running -= 1
+            await super().__call__(scope, receive, send)
 
     def _choose_range(self, headers: Headers) -> bool:
         """Apply a Range header; several ranges, and those of an older file, are answered with the whole file."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
 from deixis.search.index.snapshot import Box
 from deixis.search.results import Hit, HitPhrase, PhotoRecord, SearchResults
+
+PhotoId = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
 
 
 class Error(BaseModel):
@@ -28,6 +30,12 @@ class PhotoEntry(BaseModel):
     date_source: str | None = Field(None, description="Source of the time: exif, xmp, name (of the file) or file.")
 
 
+class TileEntry(PhotoEntry):
+    """A photo with those that are almost the same."""
+
+    duplicates: list[PhotoEntry]
+
+
 class FoundPhrase(BaseModel):
     """A phrase of a sentence, located in a photo."""
 
@@ -40,13 +48,12 @@ class FoundPhrase(BaseModel):
     guess: bool = Field(False, description="Whether it has a word that the model does not know.")
 
 
-class HitEntry(PhotoEntry):
+class HitEntry(TileEntry):
     """A search result."""
 
     score: float
     probability: float | None
     phrases: list[FoundPhrase]
-    duplicates: list[PhotoEntry]
 
 
 class ReadingEntry(BaseModel):
@@ -78,10 +85,11 @@ class Phrases(BaseModel):
 
 
 class PhotoPage(BaseModel):
-    """A page of photos, the last added first."""
+    """A page of photos, the last taken first and undated ones last."""
 
-    total: int
-    photos: list[PhotoEntry]
+    total: int = Field(description="Number of photos, also of those that are duplicates of others.")
+    filter_reason: str | None = Field(None, description="Why no photo passes the filters.")
+    photos: list[TileEntry]
 
 
 class Counted(BaseModel):
@@ -92,10 +100,31 @@ class Counted(BaseModel):
 
 
 class Overview(BaseModel):
-    """The folders, largest first, and the months of an index."""
+    """The folders and months of what a query finds, and all albums."""
 
-    folders: list[Counted]
+    folders: list[Counted] = Field(description="Named from the indexed folder on, such as Pictures/2024/Lake.")
     months: list[Counted]
+    undated: int
+    albums: list[str]
+
+
+class MarkedPhotos(BaseModel):
+    """Photos to put into an album or to make favourites, or to take from there."""
+
+    photos: list[PhotoId] = Field(min_length=1, max_length=1000)
+    remove: bool = False
+
+
+class AlbumNames(BaseModel):
+    """The albums."""
+
+    albums: list[str]
+
+
+class Favourites(BaseModel):
+    """The favourites."""
+
+    photos: list[str] = Field(description="Their ids.")
 
 
 class Paths(BaseModel):
@@ -114,7 +143,7 @@ class PhotoDetails(PhotoEntry):
     """A photo of the index with its regions."""
 
     camera: str | None
-    folder: str = Field(description="Name of the folder, without its path.")
+    folder: str = Field(description="Its folder, named from the indexed one on, as in an overview.")
     regions: list[Region]
 
 
@@ -217,8 +246,10 @@ def photo_entry(photo: PhotoRecord) -> PhotoEntry:
 def photo_details(photo: PhotoRecord, regions: list[Box]) -> PhotoDetails:
     """Return a photo with its camera and regions."""
     boxes = [Region.model_validate({"box": [round(side, 1) for side in box]}) for box in regions]
-    folder = photo.path.parent.name.encode("utf-8", "replace").decode()
-    return PhotoDetails(**photo_entry(photo).model_dump(), camera=photo.camera, folder=folder, regions=boxes)
+    folder, root = photo.path.parent, photo.root
+    name = "/".join(folder.relative_to(root.parent).parts) if root and folder.is_relative_to(root) else folder.name
+    name = name.encode("utf-8", "replace").decode()
+    return PhotoDetails(**photo_entry(photo).model_dump(), camera=photo.camera, folder=name, regions=boxes)
 
 
 def search_response(query: str | None, results: SearchResults) -> SearchResponse:
@@ -241,11 +272,16 @@ def found_phrases(phrases: Iterable[HitPhrase]) -> list[FoundPhrase]:
     return [FoundPhrase.model_validate(phrase.as_json()) for phrase in phrases]
 
 
+def tile_entry(hit: Hit) -> TileEntry:
+    """Return a photo with its duplicates."""
+    others = [photo_entry(other.photo) for other in hit.duplicates]
+    return TileEntry(**photo_entry(hit.photo).model_dump(), duplicates=others)
+
+
 def _hit_entry(hit: Hit) -> HitEntry:
     return HitEntry(
-        **photo_entry(hit.photo).model_dump(),
+        **tile_entry(hit).model_dump(),
         score=round(hit.score, 4),
         probability=None if hit.probability is None else round(hit.probability, 4),
         phrases=found_phrases(hit.phrases),
-        duplicates=[photo_entry(other.photo) for other in hit.duplicates],
     )

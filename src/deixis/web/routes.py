@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import fastapi
-from fastapi import APIRouter, Body, Depends, File, Query, Request, Response
+from fastapi import APIRouter, Body, Depends, File, Form, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from PIL.Image import Image
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -23,19 +24,23 @@ from deixis.search.index.photo_files import THUMBNAIL_SIDE, make_thumbnail
 from deixis.search.results import HitPhrase, PhotoRecord
 from deixis.storage.files import open_regular
 from deixis.storage.remote import is_remote
-from deixis.web.downloads import FileDownload
+from deixis.web.downloads import FileDownload, ZipDownload
 from deixis.web.executor import BoundedExecutor
 from deixis.web.inference import InferenceService, PhotoInput, ResultCache
 from deixis.web.pages import MAX_SIDE, encode_jpeg, open_inside
 from deixis.web.responses import (
+    AlbumNames,
     Captions,
     Counted,
     Description,
     Error,
+    Favourites,
     Grounding,
+    MarkedPhotos,
     Overview,
     Paths,
     PhotoDetails,
+    PhotoId,
     PhotoPage,
     Phrases,
     SearchResponse,
@@ -43,8 +48,8 @@ from deixis.web.responses import (
     UploadLimits,
     found_phrases,
     photo_details,
-    photo_entry,
     search_response,
+    tile_entry,
 )
 from deixis.web.security import ServerLimits, error_response
 
@@ -65,6 +70,9 @@ _SHOWN = {
 """The files that browsers show, by suffix; others are saved."""
 
 _MODEL_PATHS = frozenset(f"/api/{name}" for name in ("ground", "caption", "describe", "search/like", "preview"))
+_MARKED = re.compile(r"(?<!\S)(?:is|album):", re.IGNORECASE)
+"""Filters whose photos change without a change of the index."""
+
 _CACHE_A_DAY = "private, max-age=86400"
 _JPEG: dict[str, Any] = {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
 
@@ -82,8 +90,6 @@ def _not_blank(text: str) -> str:
 
 SentenceText = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_not_blank)]
 """A sentence of a request."""
-
-PhotoId = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
 
 
 class PhotoRequest(BaseModel):
@@ -202,9 +208,8 @@ class RouteContext:
     def cached(self, key: tuple[object, ...], compute: Callable[[], BaseModel]) -> bytes:
         """Return a response as JSON, computed once for each state of the index."""
         version = self.photos.version
-        return self.searches.get(
-            None if version is None else (version, *key), lambda: compute().model_dump_json().encode()
-        )
+        is_fixed = version is not None and not any(_MARKED.search(part) for part in key if isinstance(part, str))
+        return self.searches.get((version, *key) if is_fixed else None, lambda: compute().model_dump_json().encode())
 
     def explain(self, photo_id: str, query: str) -> Sequence[HitPhrase]:
         """Locate the phrases of a query in a photo of the index; none if its file cannot be read."""
@@ -241,7 +246,7 @@ Uploaded = Annotated[Image, Depends(_open_upload)]
 
 
 def _in_threads(
-    name: Literal["search_executor", "picture_executor", "model_executor"],
+    name: Literal["search_executor", "picture_executor", "upload_executor", "model_executor"],
 ) -> Callable[[Callable[..., T]], Callable[..., Awaitable[T]]]:
     """Run a route in the threads of an executor of its context."""
 
@@ -327,23 +332,64 @@ def preview(context: Context, photo: Uploaded) -> Response:
     return Response(make_thumbnail(photo, MAX_SIDE), media_type="image/jpeg", headers=headers)
 
 
-@router.get("/photos", summary="The photos of the index, the last added first")
+@router.get("/photos", summary="The photos that pass filters, the last taken first")
 @_in_threads("search_executor")
 def photos(
     context: Context,
-    offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
-    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
+    q: Annotated[str, Query(max_length=500, description="Filters only.")] = "",
+    offset: Annotated[int, Query(ge=0, le=2**31, description="In photos, duplicates included.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE, description="Number of photos, duplicates included.")] = 100,
 ) -> PhotoPage:
-    entries = [photo_entry(photo) for photo in context.photos.newest(limit, offset)]
-    return PhotoPage(total=len(context.photos), photos=entries)
+    found = context.photos.browse(q.strip(), limit, offset)
+    tiles = [tile_entry(hit) for hit in found]
+    return PhotoPage(total=found.searched, filter_reason=found.filter_reason, photos=tiles)
 
 
-@router.get("/overview", summary="The folders and months of the index")
+@router.get(
+    "/overview", summary="The folders and months of what a query finds, and the albums", response_model=Overview
+)
 @_in_threads("search_executor")
-def overview(context: Context) -> Overview:
-    folders, months = context.photos.folders_and_months()
-    counted = [[Counted(name=name, photos=number) for name, number in of.items()] for of in (folders, months)]
-    return Overview(folders=counted[0], months=counted[1])
+def overview(context: Context, q: Annotated[str, Query(max_length=500)] = "") -> Response:
+    def count() -> BaseModel:
+        found = context.photos.overview(q)
+        folders, months = (
+            [Counted(name=name.encode("utf-8", "replace").decode(), photos=number) for name, number in counts.items()]
+            for counts in (found.folders, found.months)
+        )
+        albums = context.photos.albums.names()
+        return Overview(folders=folders, months=months, undated=found.undated, albums=albums)
+
+    return Response(context.cached(("overview", q, *context.photos.albums.names()), count), media_type=_JSON)
+
+
+@router.get("/favourites", summary="The photos with five stars in their XMP sidecars")
+@_in_threads("search_executor")
+def favourites(context: Context) -> Favourites:
+    return Favourites(photos=context.photos.favourites())
+
+
+@router.post(
+    "/favourites", summary="Give photos five stars, or none, in XMP sidecars beside them", responses=_errors(404)
+)
+@_in_threads("upload_executor")
+def mark_favourites(context: Context, marked: MarkedPhotos) -> Favourites:
+    context.photos.set_favourites([context.photo(photo_id) for photo_id in marked.photos], not marked.remove)
+    return Favourites(photos=context.photos.favourites())
+
+
+@router.post("/albums/{name}", summary="Add photos to an album or remove them from it", responses=_errors(404))
+@_in_threads("upload_executor")
+def mark_album(context: Context, name: Annotated[str, fastapi.Path(max_length=80)], marked: MarkedPhotos) -> AlbumNames:
+    photos = [context.photo(photo_id).path for photo_id in marked.photos]
+    context.photos.albums.change(name, photos, remove=marked.remove)
+    return AlbumNames(albums=context.photos.albums.names())
+
+
+@router.post("/download", summary="Photos as one zip file", responses=_errors(404), response_class=Response)
+async def download(context: Context, photos: Annotated[str, Form(description="Ids, separated by commas.")]) -> Response:
+    ids = photos.split(",")[:MAX_PAGE]
+    chosen = await context.search_executor.run(lambda: [context.photo(photo_id) for photo_id in ids])
+    return ZipDownload([(photo.path, photo.root) for photo in chosen])
 
 
 @router.post(

@@ -20,7 +20,7 @@ from deixis.errors import PhotoError
 from deixis.search.index.base import IndexPath, PhotoVectors
 from deixis.search.index.photo_files import make_thumbnail
 from deixis.search.index.photo_index import PhotoIndex
-from deixis.search.index.records import PhotoFilter
+from deixis.search.index.records import IndexedPhoto, PhotoFilter
 from deixis.search.index.snapshot import Grouping, IndexSnapshot, Match
 from deixis.search.index.sqlite import open_for_reading
 from deixis.storage.sql import is_postgres
@@ -112,6 +112,10 @@ class ReadIndex(PhotoIndex):
     def search_regions(self, *arguments: Any, **options: Any) -> list[Match]:
         with self.snapshot() as snapshot:
             return search_regions(snapshot, *arguments, **options)
+
+    def newest(self, count: int = 100) -> list[IndexedPhoto]:
+        with self.snapshot() as snapshot:
+            return sorted(snapshot.photos(snapshot.numbers()[-count:].tolist()).values(), key=lambda photo: -photo.id)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def ask(*arguments: Any, **options: Any) -> Any:

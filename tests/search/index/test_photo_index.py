@@ -284,11 +284,6 @@ def test_photos_are_ranked_by_given_scores_without_missing_ones(index: ReadIndex
     assert found[0].score == pytest.approx(0.9)
 
 
-def test_newest_photos_are_paged(index: ReadIndex) -> None:
-    assert [photo.id for photo in index.newest(3)] == [30, 29, 28]
-    assert [photo.id for photo in index.newest(3, begin=28)] == [2, 1]
-
-
 @on_both
 def test_a_closed_index_is_reported_as_closed(index: ReadIndex) -> None:
     index.close()

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
+from deixis.search.albums import FOLDER as ALBUMS
 from deixis.search.index import records
 from deixis.search.index.base import (
     DamagedIndexError,
@@ -314,11 +315,6 @@ class FolderSnapshot(IndexSnapshot):
             query,
         )
 
-    def newest(self, count: int, begin: int = 0) -> list[IndexedPhoto]:
-        numbers = self.numbers()[::-1][begin : begin + count].tolist()
-        photos = self.photos(numbers)
-        return [photos[number] for number in numbers if number in photos]
-
     def reading(self) -> AbstractContextManager[SqliteConnection]:
         return self._reader.reading()
 
@@ -351,10 +347,16 @@ class FolderSnapshot(IndexSnapshot):
             return super().region_vectors(numbers)
         return self._reader.regions_of(self._matrix).take(np.searchsorted(ids, numbers))
 
-    def folders_and_months(self) -> tuple[dict[Path, int], dict[str, int]]:
+    def numbers_by_date(self, photo_filter: PhotoFilter) -> NDArray[np.int64]:
         with self.reading() as connection:
             connection.check_rows()
-        return super().folders_and_months()
+            numbers = records.filtered_numbers(connection, photo_filter, "main.photos", by_date=True)
+        return numbers[np.isin(numbers, self._matrix.ids[self._matrix.is_present])]
+
+    def folders_and_months(self, photo_filter: PhotoFilter) -> list[tuple[Path, str]]:
+        with self.reading() as connection:
+            connection.check_rows()
+            return list(records.folders_and_months(connection, photo_filter, "main.photos"))
 
     def _selected(self, photo_filter: PhotoFilter | None) -> NDArray[np.bool_]:
         """Return which rows of the matrix are searched."""
@@ -400,7 +402,11 @@ def open_folder_writer(folder: Path, model: ModelInfo, rebuild: bool = False) ->
         if folder.exists() and not folder.is_dir():
             raise DeixisError(f"{folder}: is a file; an index needs a folder of its own")
         is_index = (folder / DATABASE).exists() or (folder / INDEX_MARKER).exists()
-        others = [] if is_index or not folder.exists() else [path for path in folder.iterdir() if path.name[0] != "."]
+        others = (
+            []
+            if is_index or not folder.exists()
+            else [path for path in folder.iterdir() if path.name[0] != "." and path.name != ALBUMS]
+        )
     if others:
         raise DeixisError(f"{folder}: contains {others[0].name}; an index needs a folder of its own, new or empty")
     with ExitStack() as stack:

@@ -26,7 +26,7 @@ from deixis.arrays import Floats
 from deixis.errors import DeixisError, UnavailableError
 from deixis.search.index import records
 from deixis.search.index.base import FORMAT, IndexInfo, IndexWriter, ModelInfo, PhotoVectors, StoredRegions, write_entry
-from deixis.search.index.records import IndexedPhoto, PhotoFilter, sql_list
+from deixis.search.index.records import PhotoFilter, sql_list
 from deixis.search.index.snapshot import IndexSnapshot, rank_by_regions
 from deixis.storage.sql import explain_sql_error, hide_password
 
@@ -417,11 +417,6 @@ class PostgresSnapshot(IndexSnapshot):
         vector = HalfVector(query / max(float(np.linalg.norm(query)), 1e-12))
         rows = self._nearest("regions", "vector", vector, photo_filter, shortlist, ", vector")
         return rank_by_regions([(number, found.to_numpy()) for _, number, found in rows], query)
-
-    def newest(self, count: int, begin: int = 0) -> list[IndexedPhoto]:
-        rows = self._connection.execute("SELECT id FROM photos ORDER BY id DESC LIMIT ? OFFSET ?", (count, begin))
-        photos = self.photos([number for (number,) in rows])
-        return [photos[number] for number in sorted(photos, reverse=True)]
 
     def vectors_of(self, numbers: NDArray[np.int64]) -> Floats:
         found = self._connection.whole_vectors(numbers.tolist())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -17,13 +17,17 @@ from numpy.typing import NDArray
 
 from deixis.errors import DeixisError
 from deixis.search.index.base import Connection, PhotoVectors, savepoint
-from deixis.search.index.photo_files import ExifInfo, FileState
+from deixis.search.index.photo_files import FILE, ExifInfo, FileState
 from deixis.storage.remote import is_remote, photo_path
 
 _COLUMNS = (
     "p.id, f.path, p.name, p.size, p.mtime_ns, p.sha256, p.width, p.height, p.taken, p.camera, p.orientation, "
     "p.date_source, p.regions FROM photos p JOIN folders f ON f.id = p.folder"
 )
+
+
+_IS_UNDATED = f"(p.taken IS NULL OR p.date_source = '{FILE}')"
+"""The time of a file is a guess: that of copies is the day on which they were copied."""
 
 
 DateLike = str | date
@@ -69,12 +73,18 @@ class PhotoFilter:
         Taken at or after the start of the first, and before the start of the second, by the camera's clock. Photos
         without a date are excluded.
     folder
-        Part of the name of a folder that contains the photo, at any depth, or, with a ``/``, part of its path.
-        Case-insensitive.
+        Part of the name of a folder that contains the photo, at any depth, or, with a ``/``, part of its path; with a
+        ``/`` at the end, whole names: ``2024/Lake/``. Case-insensitive.
     camera
         Part of the camera's name. Case-insensitive.
     excluded_folders
         Like `folder`, for folders that must not contain the photo.
+    undated
+        Only photos whose date is unknown, or only that of the file.
+    album, favourite
+        Only the photos of an album, or with five stars. `PhotoCollection` turns them into `paths`.
+    paths
+        Only these photos.
 
     Examples
     --------
@@ -87,6 +97,10 @@ class PhotoFilter:
     folder: str | None = None
     camera: str | None = None
     excluded_folders: tuple[str, ...] = ()
+    undated: bool = False
+    album: str | None = None
+    favourite: bool = False
+    paths: frozenset[Path] | None = None
 
     def __post_init__(self) -> None:
         for name in ("after", "before"):
@@ -101,7 +115,7 @@ class PhotoFilter:
 
     def __bool__(self) -> bool:
         """Whether any photo could be excluded."""
-        return any((self.after, self.before, self.folder, self.camera, self.excluded_folders))
+        return self.paths is not None or any(vars(self).values())
 
     def first_second(self) -> int | None:
         """Return the first included second, in the time of `ExifInfo.taken`."""
@@ -121,8 +135,10 @@ class PhotoFilter:
 
 def _is_in_folder(folder: str, name: str) -> bool:
     pattern = name.replace("\\", "/").casefold()
+    if pattern.endswith("/"):
+        return f"/{pattern.strip('/')}/" in f"/{folder}/"
     if "/" in pattern:
-        return pattern.rstrip("/") in folder
+        return pattern in folder
     return any(pattern in part for part in folder.split("/"))
 
 
@@ -163,10 +179,13 @@ def photos_below(connection: Connection, root: Path) -> Iterator[IndexedPhoto]:
         yield photo
 
 
-def filtered_numbers(connection: Connection, photo_filter: PhotoFilter, table: str = "photos") -> NDArray[np.int64]:
-    """Return the numbers of the photos that pass a filter, ascending."""
+def filtered_numbers(
+    connection: Connection, photo_filter: PhotoFilter, table: str = "photos", by_date: bool = False
+) -> NDArray[np.int64]:
+    """Return the numbers of the photos that pass a filter, ascending, or the last taken first and undated ones last."""
     condition, values = filter_condition(connection, photo_filter)
-    rows = connection.execute(f"SELECT p.id FROM {table} p WHERE {condition} ORDER BY p.id", values)  # noqa: S608
+    order = f"{_IS_UNDATED}, COALESCE(p.taken, 0) DESC, p.id DESC" if by_date else "p.id"
+    rows = connection.execute(f"SELECT p.id FROM {table} p WHERE {condition} ORDER BY {order}", values)  # noqa: S608
     return np.fromiter((row[0] for row in rows), dtype=np.int64)
 
 
@@ -187,6 +206,10 @@ def filter_condition(connection: Connection, photo_filter: PhotoFilter) -> tuple
     if photo_filter.camera:
         conditions.append("lower(p.camera) LIKE lower(?) ESCAPE '!'")
         values.append("%" + re.sub("([!%_])", r"!\1", photo_filter.camera) + "%")
+    if photo_filter.undated:
+        conditions.append(_IS_UNDATED)
+    if photo_filter.paths is not None:
+        conditions.append(f"p.id IN {sql_list(_numbers_at(connection, photo_filter.paths))}")
     return " AND ".join(conditions), values
 
 
@@ -217,17 +240,22 @@ def count(connection: Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM photos").fetchone()[0])
 
 
-def count_by_folder(connection: Connection) -> dict[Path, int]:
-    """Return the number of photos in each folder, without those of the folders in it."""
-    rows = connection.execute("SELECT f.path, count(*) FROM photos p JOIN folders f ON f.id = p.folder GROUP BY f.path")
-    return {_folder(path): int(number) for path, number in rows}
+def folders(connection: Connection) -> list[Path]:
+    return [_folder(path) for (path,) in connection.execute("SELECT path FROM folders")]
 
 
-def count_by_month(connection: Connection) -> dict[str, int]:
-    """Return the number of photos of each month, such as ``2024-06``, in their order."""
-    rows = connection.execute("SELECT taken FROM photos WHERE taken IS NOT NULL")
-    months = Counter(datetime.fromtimestamp(taken, UTC).strftime("%Y-%m") for (taken,) in rows)
-    return dict(sorted(months.items()))
+def folders_and_months(
+    connection: Connection, photo_filter: PhotoFilter, table: str = "photos"
+) -> Iterator[tuple[Path, str]]:
+    """Yield the folder of each photo that passes a filter, and its month, such as ``2024-06``; empty if undated."""
+    condition, values = filter_condition(connection, photo_filter)
+    rows = connection.execute(
+        f"SELECT f.path, CASE WHEN {_IS_UNDATED} THEN NULL ELSE p.taken END "  # noqa: S608
+        f"FROM {table} p JOIN folders f ON f.id = p.folder WHERE {condition}",
+        values,
+    )
+    for path, taken in rows:
+        yield _folder(path), "" if taken is None else datetime.fromtimestamp(taken, UTC).strftime("%Y-%m")
 
 
 def add_photo(
@@ -318,6 +346,17 @@ def _folders_below(connection: Connection, root: Path) -> list[int]:
     top = os.fsencode(root)
     inside = top.rstrip(os.fsencode(os.sep)) + os.fsencode(os.sep)
     return [number for number, path in rows if path == top or path.startswith(inside)]
+
+
+def _numbers_at(connection: Connection, paths: Iterable[Path]) -> list[int]:
+    names = defaultdict[bytes, set[bytes]](set)
+    for folder, name in map(_split, paths):
+        names[folder].add(name)
+    wanted = {
+        number: names[path] for number, path in connection.execute("SELECT id, path FROM folders") if path in names
+    }
+    rows = connection.execute(f"SELECT id, folder, name FROM photos WHERE folder IN {sql_list(wanted)}")  # noqa: S608
+    return [number for number, folder, name in rows if name in wanted[folder]]
 
 
 def _split(path: Path) -> tuple[bytes, bytes]:

@@ -137,10 +137,6 @@ class IndexSnapshot(ABC):
         """Return the numbers of photos by their best region, among about `shortlist` regions."""
 
     @abstractmethod
-    def newest(self, count: int, begin: int = 0) -> list[IndexedPhoto]:
-        """Return `count` photos by descending number, after the first `begin`."""
-
-    @abstractmethod
     def reading(self) -> AbstractContextManager[Connection]:
         """Give the connection for a block; long computations happen outside."""
 
@@ -179,10 +175,20 @@ class IndexSnapshot(ABC):
         with self.reading() as connection:
             return read_entry(connection, key)
 
-    def folders_and_months(self) -> tuple[dict[Path, int], dict[str, int]]:
-        """Return the numbers of photos by folder, and by month."""
+    def numbers_by_date(self, photo_filter: PhotoFilter) -> NDArray[np.int64]:
+        """Return the numbers of the photos that pass a filter, the last taken first, and undated ones last."""
         with self.reading() as connection:
-            return records.count_by_folder(connection), records.count_by_month(connection)
+            return records.filtered_numbers(connection, photo_filter, by_date=True)
+
+    def folders(self) -> list[Path]:
+        """Return the folders that have photos, or had some."""
+        with self.reading() as connection:
+            return records.folders(connection)
+
+    def folders_and_months(self, photo_filter: PhotoFilter) -> list[tuple[Path, str]]:
+        """Return the folder and the month of each photo that passes a filter."""
+        with self.reading() as connection:
+            return list(records.folders_and_months(connection, photo_filter))
 
     def photo(self, number: int) -> IndexedPhoto:
         photos = self.photos([number])
@@ -242,7 +248,7 @@ class IndexSnapshot(ABC):
                 for number, score in zip(numbers[best].tolist(), scores[best].tolist(), strict=True)
                 if number in photos
             ]
-            groups = self._groups([photo for photo, _ in found], grouping, top)
+            groups = self.group([photo for photo, _ in found], grouping, top)
             if len(groups) >= top or len(best) < count:
                 break
             count *= _SPARE
@@ -261,7 +267,10 @@ class IndexSnapshot(ABC):
             raise DeixisError("the query vector contains a number that is not finite")
         return vector
 
-    def _groups(self, photos: list[IndexedPhoto], grouping: Grouping | None, top: int) -> list[list[int]]:
+    def group(
+        self, photos: Sequence[IndexedPhoto], grouping: Grouping | None, top: int | None = None
+    ) -> list[list[int]]:
+        """Group the indices of photos as `group_photos` does; without a grouping each is alone."""
         if grouping is None:
             return [[row] for row in range(len(photos))]
         vectors = self.vectors_of(np.array([photo.id for photo in photos], dtype=np.int64))

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from deixis.data.images import photo_size
 from deixis.errors import DeixisError, PhotoError
+from deixis.search.albums import Albums
 from deixis.search.index import records
 from deixis.search.index.base import (
     EXCLUDE,
@@ -136,7 +137,10 @@ def update_index(
                 raise DeixisError(f"{root}: is inside the index {path}; give the index a folder of its own")
     with open_writer(path, encoder, rebuild) as writer:
         selection = FileSelection(_remember_exclude(writer, exclude))
-        return _Update(writer, encoder, selection, retry, read_metadata, on_committed, on_progress).run(roots)
+        update = _Update(writer, encoder, selection, retry, read_metadata, on_committed, on_progress)
+        report = update.run(roots)
+    Albums(path).move(update.moved)
+    return report
 
 
 def remove_photos(path: IndexPath, photos: Sequence[str | os.PathLike[str]]) -> int:
@@ -225,6 +229,7 @@ class _Update:
         self._uncommitted: list[Path] = []
         self._last_commit = time.monotonic()
         self._is_waiting_for_last = False
+        self.moved: dict[Path, Path] = {}
 
     def run(self, roots: list[Path]) -> IndexReport:
         self._roots = roots
@@ -366,6 +371,7 @@ class _Update:
         missing = [photo for photo in same if self._is_local(photo.path) and _is_missing(photo.path)]
         if missing and candidate.known is None:
             records.move_photo(self.connection, missing[0], candidate.file)
+            self.moved[missing[0].path] = candidate.file.path
             records.forget_skipped(self.connection, candidate.file.path)
             self.report.moved += 1
         else:
