@@ -133,6 +133,35 @@ def show_selection(page: Page, site: Site) -> None:
     expect(page.get_by_text("1 photo selected")).to_be_visible()
 
 
+def show_favourites(page: Page, site: Site) -> None:
+    page.goto(site())
+    page.get_by_label("dog.jpg").click()
+    page.keyboard.press("*")
+    expect(page.locator(".star")).to_have_attribute("aria-pressed", "true")
+    page.goto(page.url.partition("?")[0] + "?q=is:favourite")
+    expect(page.get_by_label("dog.jpg), favourite")).to_be_visible()
+
+
+def show_folders(page: Page, site: Site) -> None:
+    show_grid(page, site)
+    page.get_by_role("button", name="Folders", exact=True).click()
+    expect(
+        page.get_by_role("button", name="All folders").or_(page.get_by_role("button", name="2024 5"))
+    ).to_be_visible()
+
+
+def show_full_screen(page: Page, site: Site) -> None:
+    show_photo(page, site)
+    page.get_by_role("button", name="Full screen").click()
+    expect(page.get_by_role("button", name="Leave full screen")).to_be_visible()
+
+
+def show_keys(page: Page, site: Site) -> None:
+    show_grid(page, site)
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+
+
 def show_log_in(page: Page, site: Site) -> None:
     page.goto(site(policy=AccessPolicy("0.0.0.0", PASSWORD)))
     expect(page.get_by_label("Password")).to_be_visible()
@@ -153,6 +182,10 @@ STATES: tuple[Callable[[Page, Site], None], ...] = (
     show_uploaded_photo,
     show_filters,
     show_selection,
+    show_favourites,
+    show_folders,
+    show_full_screen,
+    show_keys,
     show_log_in,
 )
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import base64
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zipfile import ZipFile
 
 import pytest
 
+from deixis.errors import DeixisError
 from deixis.search.index.records import PhotoFilter
 from deixis.search.query import parse_query
 from deixis.web.security import AccessPolicy
@@ -303,8 +306,156 @@ def test_everything_works_from_the_keyboard(page: Page, site: Site) -> None:
     page.keyboard.press("Enter")
     expect(tiles(page)).to_have_count(1)
     page.keyboard.press("Escape")  # leaves the field
-    page.keyboard.press("Escape")  # leaves the search
+    page.keyboard.press("Escape")  # what was typed stays
+    expect(page.get_by_label(SEARCH)).to_have_value("dog")
+    expect(tiles(page)).to_have_count(1)
+
+
+def test_escape_goes_one_step_back_and_keeps_what_was_typed(page: Page, site: Site) -> None:
+    page.goto(site() + "?q=dog")
+    tiles(page).first.click()
+    page.get_by_label(SENTENCE).fill("dog in snow")
+    page.keyboard.press("Escape")  # leaves the field
+    page.keyboard.press("f")
+    expect(page.locator(".stage.is-full")).to_be_visible()
+    box = page.locator(".stage img.picture").bounding_box()
+    assert box is not None
+    assert max(box["height"] / 800, box["width"] / 1200) == pytest.approx(1, abs=0.01)
+    page.keyboard.press("z")
+    expect(page.locator("figure.is-zoomed")).to_be_visible()
+    for gone in ("figure.is-zoomed", ".stage.is-full", ".stage"):
+        expect(page.locator(gone)).to_have_count(1)
+        page.keyboard.press("Escape")
+        expect(page.locator(gone)).to_have_count(0)
+    expect(page.get_by_label(SEARCH)).to_have_value("dog")
+    tiles(page).first.click()
+    expect(page.get_by_label(SENTENCE)).to_have_value("dog in snow")
+
+
+def test_a_slide_show_goes_through_the_photos_and_ends_with_the_last(page: Page, site: Site) -> None:
+    page.clock.install()
+    page.goto(site())
+    tiles(page).nth(2).click()
+    page.get_by_role("button", name="Slide show").click()
+    expect(page.locator(".stage.is-full")).to_be_visible()
+    for place in ("4", "5"):
+        page.clock.run_for(4100)
+        expect(page.get_by_text(f"{place} of 5")).to_be_attached()
+    page.clock.run_for(20_000)
+    expect(page.get_by_text("5 of 5")).to_be_attached()
+    page.keyboard.press("Escape")
+    expect(page.locator(".stage.is-full")).to_have_count(0)
+
+
+def test_a_page_of_keys(page: Page, site: Site) -> None:
+    page.goto(site())
     expect(tiles(page)).to_have_count(5)
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_contain_text("slide show")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.get_by_label(SEARCH).press("?")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_photos_are_below_the_months_in_which_they_were_taken(
+    page: Page, site: Site, collection: FakeCollection
+) -> None:
+    dates = iter((("2024-07-02T10:00:00", "exif"), ("2024-06-01T10:00:00", "name"), ("2024-01-01T10:00:00", "file")))
+    for photo_id, photo in list(collection.known.items()):
+        taken, source = next(dates, (None, None))
+        collection.known[photo_id] = replace(photo, taken=taken, date_source=source)
+    collection.undated = 3
+    page.goto(site())
+    titles = page.locator(".month-title")
+    expect(titles).to_have_text(["July 2024", "June 2024", "No date"])
+    tops = [title.bounding_box()["y"] for title in titles.all()]  # type: ignore[index]
+    in_order = [tile.bounding_box()["y"] for tile in tiles(page).all()]  # type: ignore[index]
+    assert [sum(top < each for top in tops) for each in in_order] == [1, 2, 3, 3, 3]
+    page.get_by_role("button", name="No date, 3 photos").click()
+    expect(page.get_by_label(SEARCH)).to_have_value("is:undated")
+
+
+def test_all_years_are_shown_and_the_chosen_one_with_its_months(page: Page, site: Site) -> None:
+    counts = [{"name": f"{year}-{month:02}", "photos": 3} for year in range(1995, 2025) for month in (3, 8)]
+    answer = {"folders": [], "months": counts, "undated": 0, "albums": []}
+    page.route("**/api/overview*", lambda route: route.fulfill(json=answer))
+    page.goto(site())
+    expect(page.locator(".month")).to_have_count(30)
+    page.get_by_role("button", name="2003, 6 photos").click()
+    expect(page.get_by_label(SEARCH)).to_have_value("after:2003 before:2004")
+    expect(page.locator(".month")).to_have_count(31)
+    page.get_by_role("button", name="August 2003, 3 photos").click()
+    expect(page.get_by_label(SEARCH)).to_have_value("after:2003-08 before:2003-09")
+    page.get_by_role("button", name="August 2003, 3 photos").click()
+    expect(page.get_by_label(SEARCH)).to_have_value("")
+
+
+def test_favourites_are_marked_found_and_written_beside_the_photos(page: Page, site: Site, folder: Path) -> None:
+    page.goto(site())
+    page.get_by_label("dog.jpg").click()
+    page.keyboard.press("*")
+    expect(page.locator(".star")).to_have_attribute("aria-pressed", "true")
+    assert 'xmp:Rating="5"' in (folder / "dog.jpg.xmp").read_text()
+    page.keyboard.press("Escape")
+    expect(page.get_by_label("dog.jpg), favourite")).to_be_visible()
+    page.get_by_role("button", name="Favourites").click()
+    expect(tiles(page)).to_have_count(1)
+    tiles(page).first.click()
+    page.locator(".star").click()
+    expect(page.locator(".star")).to_have_attribute("aria-pressed", "false")
+    assert not (folder / "dog.jpg.xmp").exists()
+
+
+def test_a_favourite_that_cannot_be_written_is_reported_in_one_line(
+    page: Page, site: Site, collection: FakeCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise DeixisError("/photos/dog.jpg.xmp: the file system is read-only")
+
+    monkeypatch.setattr(collection, "set_favourites", fail)
+    page.goto(site())
+    page.get_by_label("dog.jpg").click()
+    page.locator(".star").click()
+    expect(page.get_by_role("alert")).to_have_text("…: the file system is read-only.")
+
+
+def test_an_album_is_made_opened_and_emptied(page: Page, site: Site, folder: Path) -> None:
+    page.goto(site())
+    page.get_by_role("button", name="Select").click()
+    page.get_by_label("boat.jpg").click()
+    page.get_by_label("dog.jpg").click(modifiers=["Shift"])
+    expect(page.get_by_text("3 photos selected")).to_be_visible()
+    page.get_by_label("Album").fill("Best of 2024")
+    page.get_by_role("button", name="Add to album").click()
+    expect(page.get_by_text("Added to Best of 2024.")).to_be_visible()
+    listed = (folder / "albums" / "Best of 2024.txt").read_text().split()
+    assert listed == [str(folder / f"{name}.jpg") for name in ("boat", "cat", "dog")]
+    page.get_by_role("button", name="Done").click()
+    page.get_by_label("Album").select_option("Best of 2024")
+    expect(page.get_by_label(SEARCH)).to_have_value('album:"Best of 2024"')
+    expect(tiles(page)).to_have_count(3)
+    page.get_by_role("button", name="Select").click()
+    page.get_by_label("cat.jpg").click()
+    page.get_by_role("button", name="Remove from album").click()
+    expect(tiles(page)).to_have_count(2)
+
+
+def test_several_photos_are_downloaded_as_one_zip(page: Page, site: Site) -> None:
+    page.goto(site())
+    page.get_by_role("button", name="Select").click()
+    page.get_by_label("dog.jpg").click()
+    page.get_by_label("cat.jpg").click()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Download").click()
+    assert saved.value.suggested_filename == "photos.zip"
+    with ZipFile(saved.value.path()) as archive:
+        assert sorted(archive.namelist()) == ["cat.jpg", "dog.jpg"]
+    page.get_by_label("cat.jpg").click()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Download").click()
+    assert saved.value.suggested_filename == "dog.jpg"
+    expect(page.get_by_text("1 photo selected")).to_be_visible()
 
 
 def test_a_photo_is_zoomed_opened_and_saved_and_leads_to_its_folder(page: Page, site: Site) -> None:
@@ -354,28 +505,39 @@ def test_boxes_keep_their_lines_when_a_photo_is_zoomed(page: Page, site: Site) -
 
 def test_a_folder_with_quotation_marks_can_be_chosen(page: Page, site: Site, collection: FakeCollection) -> None:
     page.goto(site())
-    page.get_by_label("Folder").select_option(collection.odd_folder)
+    page.get_by_role("button", name="Folders", exact=True).click()
+    page.get_by_role("button", name=collection.odd_folder).click()
     query = page.get_by_label(SEARCH).input_value()
-    assert parse_query(query).photo_filter == PhotoFilter(folder=collection.odd_folder)
-    expect(page.get_by_label("Folder")).to_have_value(collection.odd_folder)
-    page.get_by_label("Folder").select_option("")
+    assert parse_query(query).photo_filter == PhotoFilter(folder=f"holiday/{collection.odd_folder}/")
+    page.get_by_role("button", name=f"Folder {collection.odd_folder}").click()
+    page.get_by_role("button", name="All folders").click()
     expect(page.get_by_label(SEARCH)).to_have_value("")
-    page.get_by_label("Folder").select_option(collection.odd_folder)
+    page.get_by_role("button", name="Folders", exact=True).click()
+    page.get_by_role("button", name="Folders in holiday").click()
+    expect(page.get_by_role("button", name=collection.odd_folder)).to_have_count(0)
+    page.get_by_role("button", name="holiday 5").click()
     page.get_by_role("button", name="remove filter").click()
     expect(page.get_by_label(SEARCH)).to_have_value("")
 
 
-def test_another_word_and_the_filters_of_a_date_are_one_click_away(page: Page, site: Site) -> None:
+def test_the_timeline_and_the_folders_follow_the_query(page: Page, site: Site) -> None:
+    page.goto(site())
+    expect(page.get_by_role("button", name="June 2024, 5 photos")).to_be_visible()
+    page.get_by_label(SEARCH).fill("dog")
+    expect(page.get_by_role("button", name="June 2024, 1 photos")).to_be_visible()
+    page.get_by_role("button", name="Folders", exact=True).click()
+    expect(page.get_by_role("button", name="2024 1")).to_be_visible()
+
+
+def test_another_word_is_one_click_away_and_so_is_the_query_as_typed(page: Page, site: Site) -> None:
     page.goto(site() + "?q=the+Xyzzy+outside")
     page.get_by_role("button", name="try “dog”").click()
     expect(page.get_by_label(SEARCH)).to_have_value("the dog outside")
     expect(tiles(page)).to_have_count(1)
     page.get_by_label(SEARCH).fill("dog in June 2021")
-    page.get_by_role("button", name="only photos of June 2021").click()
-    expect(page.get_by_label(SEARCH)).to_have_value("dog after:2021-06 before:2021-07")
-    page.get_by_label(SEARCH).fill("zebra in 2021")
-    expect(page.get_by_text("“in 2021” is a date, not something that a photo shows.")).to_be_visible()
-    expect(page.get_by_role("button", name="Select")).to_have_count(0)
+    expect(page.get_by_text("only after:2021-06 before:2021-07")).to_be_visible()
+    page.get_by_role("button", name="search for “in June 2021” instead").click()
+    expect(page.get_by_label(SEARCH)).to_have_value('dog "in June 2021"')
 
 
 def test_what_a_search_finds_is_not_called_unlikely(page: Page, site: Site, collection: FakeCollection) -> None:

@@ -118,11 +118,12 @@ class FakeCollection(PhotoCollection):
             and wanted.folder != "nowhere"
         ]
         hits = [Hit(photo, 0.0, duplicates=self.alike) for photo in photos[begin : begin + count]]
-        reason = None if photos else "no folder is named nowhere"
+        reason = "no folder is named nowhere" if wanted.folder == "nowhere" else None
         return SearchResults(hits, photos=len(self), searched=len(photos), filter_reason=reason)
 
     def overview(self, query: str = "") -> Overview:
-        count = len(self.search(query).copy()) if query and ":" not in query else len(self)
+        words = [] if ":" in query else query.casefold().split()
+        count = sum(not words or any(word in photo.path.stem for word in words) for photo in self.known.values())
         folders = {"holiday": count, f"holiday/{self.odd_folder}": 1, "holiday/2024": count}
         return Overview(folders, {"2024-05": 1, "2024-06": count} if count else {}, self.undated)
 

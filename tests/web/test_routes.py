@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,49 @@ def test_photos_are_paged(client: TestClient) -> None:
     assert first["total"] == second["total"] == 3
     assert [len(first["photos"]), len(second["photos"])] == [2, 1]
     assert client.get("/api/photos", params={"limit": 5000}).status_code == 422
+
+
+def test_photos_pass_filters(client: TestClient) -> None:
+    found = client.get("/api/photos", params={"q": "in:nowhere"}).json()
+    assert (found["total"], found["filter_reason"]) == (0, "no folder is named nowhere")
+    assert client.get("/api/photos", params={"q": "is:sharp"}).status_code == 400
+
+
+def test_albums_and_favourites_are_files(client: TestClient, folder: Path) -> None:
+    ids = [photo["id"] for photo in client.get("/api/photos").json()["photos"]]
+    assert client.post("/api/albums/Best", json={"photos": ids[:2]}).json() == {"albums": ["Best"]}
+    assert len((folder / "albums" / "Best.txt").read_text().splitlines()) == 2
+    assert client.get("/api/photos", params={"q": "album:Best"}).json()["total"] == 2
+    client.post("/api/albums/Best", json={"photos": ids[:1], "remove": True})
+    assert client.get("/api/overview").json()["albums"] == ["Best"]
+    assert client.get("/api/photos", params={"q": "album:Best"}).json()["total"] == 1
+    assert client.post("/api/favourites", json={"photos": ids[:2]}).json() == {"photos": ids[:2]}
+    assert len(list(folder.glob("*.xmp"))) == 2
+    client.post("/api/favourites", json={"photos": ids[:1], "remove": True})
+    assert client.get("/api/favourites").json() == {"photos": ids[1:2]}
+    assert len(list(folder.glob("*.xmp"))) == 1
+
+
+@pytest.mark.parametrize("name", ["..", "%2e%2e%2fout", "a%2fb", ".hidden", "a%00", "a:b", "end.", "%20"])
+def test_no_album_is_written_elsewhere(client: TestClient, folder: Path, name: str) -> None:
+    ids = [photo["id"] for photo in client.get("/api/photos").json()["photos"]]
+    assert client.post(f"/api/albums/{name}", json={"photos": ids}).status_code in (400, 404, 405)
+    assert not (folder / "albums").exists()
+
+
+def test_photos_are_downloaded_as_one_zip(client: TestClient, folder: Path) -> None:
+    photos = client.get("/api/photos").json()["photos"]
+    (folder / photos[1]["name"]).unlink()
+    ids = [photo["id"] for photo in photos]
+    answer = client.post("/api/download", data={"photos": ",".join([*ids, ids[0]])})
+    assert answer.headers["content-disposition"] == 'attachment; filename="photos.zip"'
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+        assert archive.testzip() is None
+        names = [photos[0]["name"], photos[2]["name"], f"4 {photos[0]['name']}"]
+        assert archive.namelist() == [*names, "not included.txt"]
+        assert archive.read(names[1]) == (folder / names[1]).read_bytes()
+        assert archive.read("not included.txt").decode() == f"{photos[1]['name']}: cannot be read\n"
+    assert client.post("/api/download", data={"photos": "0-0"}).status_code == 404
 
 
 def test_photo_details_do_not_contain_the_path(client: TestClient, folder: Path) -> None:
@@ -405,7 +449,7 @@ def test_status_reports_limits(client: TestClient) -> None:
 
 def test_an_empty_index_has_no_photos_and_finds_nothing(visit: Visit) -> None:
     client = visit(photos=FakeCollection())
-    assert client.get("/api/photos").json() == {"total": 0, "photos": []}
+    assert client.get("/api/photos").json() == {"total": 0, "filter_reason": None, "photos": []}
     assert client.get("/api/search", params={"q": "dog", "all": 1}).json()["hits"] == []
 
 
@@ -425,8 +469,11 @@ def test_head_requests_are_answered(client: TestClient, address: str) -> None:
 def test_the_api_has_an_openapi_description(client: TestClient) -> None:
     described = client.get("/api/openapi.json").json()
     assert set(described["paths"]) == {
+        "/api/albums/{name}",
         "/api/caption",
         "/api/describe",
+        "/api/download",
+        "/api/favourites",
         "/api/ground",
         "/api/overview",
         "/api/paths",

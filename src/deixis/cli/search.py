@@ -23,7 +23,8 @@ def search(
         typer.Argument(
             metavar="SENTENCE",
             help='English sentence. +WORD requires and -WORD excludes something: "dog +ball -snow", '
-            '"a beach without people". Filters: in:FOLDER -in:FOLDER camera:NAME after:DATE before:DATE.',
+            '"a beach without people". Filters: in:FOLDER -in:FOLDER camera:NAME after:DATE before:DATE album:NAME '
+            "is:favourite is:undated.",
             show_default=False,
         ),
     ] = None,

@@ -363,6 +363,8 @@ def _is_cross_site(method: str, headers: Headers) -> bool:
         is_link = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
         return not (method == "GET" and is_link)
     origin = headers.get("origin")
+    if headers.get("sec-fetch-site") == "same-origin":
+        return False  # browsers send "null" with a form, because addresses are kept from other pages
     return origin is not None and _network_location(origin) != headers.get("host")
 
 
