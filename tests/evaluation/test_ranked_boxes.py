@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from deixis import geometry
 from deixis.evaluation import ranked_boxes
-from deixis.evaluation.ranked_boxes import NEVER, Overlaps, correct_boxes, first_correct, kept_by_nms, rank_boxes
+from deixis.evaluation.ranked_boxes import Overlaps, rank_boxes
 
 whole = st.integers(0, 6)
 side = st.tuples(whole, whole).map(sorted)
@@ -20,46 +20,6 @@ ranking = st.lists(st.tuples(box, st.sampled_from([0.0, 0.5, 1.0])), max_size=12
 def arrays(pairs: list[tuple[list[int], float]]) -> tuple[geometry.Boxes, np.ndarray]:
     boxes = np.array([corners for corners, _ in pairs], dtype=np.float64).reshape(-1, 4)
     return boxes, np.array([score for _, score in pairs], dtype=np.float64)
-
-
-@given(st.lists(ranking, min_size=1, max_size=6))
-def test_nms_of_many_rankings_equals_nms_of_each(rankings: list[list[tuple[list[int], float]]]) -> None:
-    arrays_of_rankings = [arrays(pairs) for pairs in rankings]
-    ranked = rank_boxes(arrays_of_rankings)
-    kept = kept_by_nms(ranked)
-    for (boxes, scores), part in zip(arrays_of_rankings, ranked.slices(), strict=True):
-        expected = boxes[geometry.nms(boxes, scores)] if len(boxes) else boxes
-        assert ranked.boxes[part][kept[part]].tolist() == expected.tolist()
-
-
-def test_nms_does_not_depend_on_the_batch_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(3)
-    corners = rng.random((40, 30, 2, 2)) * 50
-    rankings = [
-        (np.concatenate([np.sort(c, axis=1)[:, 0], np.sort(c, axis=1)[:, 1]], axis=1)[:n], rng.random(n))
-        for n, c in zip(rng.integers(0, 30, 40), corners, strict=True)
-    ]
-    ranked = rank_boxes(rankings)
-    at_once = kept_by_nms(ranked)
-    monkeypatch.setattr("deixis.evaluation.ranked_boxes._CELLS_PER_BATCH", 100)
-    assert (kept_by_nms(ranked) == at_once).all()
-
-
-@settings(max_examples=50)
-@given(st.lists(st.tuples(ranking, st.lists(box, min_size=1, max_size=3)), min_size=1, max_size=5))
-def test_the_first_correct_box_agrees_with_a_plain_loop(
-    cases: list[tuple[list[tuple[list[int], float]], list[list[int]]]],
-) -> None:
-    ranked = rank_boxes([arrays(pairs) for pairs, _ in cases])
-    first = first_correct(ranked, correct_boxes(ranked, [np.array(gold, float) for _, gold in cases]))
-    for (pairs, golds), rank in zip(cases, first.tolist(), strict=True):
-        best_first = sorted(pairs, key=lambda pair: -pair[1])
-        right = [
-            place
-            for place, (predicted, _) in enumerate(best_first)
-            if any(geometry.iou([predicted], [gold])[0, 0] >= 0.5 for gold in golds)
-        ]
-        assert rank == (right[0] if right else NEVER)
 
 
 def test_the_first_of_equal_boxes_is_better() -> None:

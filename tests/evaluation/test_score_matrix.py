@@ -41,16 +41,7 @@ def test_a_score_that_is_not_finite_is_reported_with_file_row_and_column(tmp_pat
 
 @pytest.mark.parametrize(
     ("array", "message"),
-    [
-        (np.zeros(3), "not 1"),
-        (np.zeros((2, 2, 2)), "not 3"),
-        (np.zeros((0, 5)), "0 × 5"),
-        (np.zeros((2, 2), dtype=bool), "not bool"),
-        (np.zeros((2, 2), dtype=np.complex64), "not complex64"),
-        (np.zeros((2, 2), dtype="datetime64[s]"), "not datetime64"),
-        (np.zeros((2, 2), dtype=[("a", "f4")]), "scores must be"),
-        (np.array([[None]]), ".npy"),
-    ],
+    [(np.zeros(3), "not 1"), (np.zeros((2, 2), dtype=[("a", "f4")]), "scores must be"), (np.array([[None]]), ".npy")],
 )
 def test_arrays_that_are_not_scores_are_errors(tmp_path, array, message):
     with pytest.raises(DeixisError, match=message):

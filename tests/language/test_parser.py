@@ -28,23 +28,7 @@ def is_whole(tree: Tree, words: list[str]) -> bool:
     return fits and tree.words() == words
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "   ",
-        "dog",
-        ".",
-        "🐕",
-        "🐕 🐈 🏠",
-        "((( )",
-        "a" * 500,
-        "Ein Hund läuft.",
-        "一只狗",
-        "the " * 300,
-        "x. " * 700,
-    ],
-)
+@pytest.mark.parametrize("text", ["", "dog", ".", "🐕 🐈 🏠", "((( )", "Ein Hund läuft.", "一只狗", "x. " * 700])
 def test_any_text_has_a_tree_over_all_its_tokens(text: str) -> None:
     tree = parse(text)
     assert is_whole(tree, [token.text for token in tokenize(text)])

@@ -45,12 +45,6 @@ def test_corpus_bleu_comes_from_sums_not_from_the_mean_of_photos(good: CaptionSc
     assert good.bleu4 != pytest.approx(good.per_photo["bleu4"].mean())
 
 
-def test_the_order_of_candidates_does_not_matter(good: CaptionScores) -> None:
-    backwards = caption_scores(dict(reversed(GOOD.items())), REFERENCES)
-    assert backwards.meteor == good.meteor
-    assert backwards.per_photo["cider"].tolist() == good.per_photo["cider"].tolist()
-
-
 def test_drawing_every_photo_twice_does_not_change_the_scores(good: CaptionScores) -> None:
     for name, statistic in good.statistics.items():
         assert statistic(np.full((1, 3), 2.0))[0] == pytest.approx(getattr(good, name)), name

@@ -145,11 +145,6 @@ def test_a_sentence_has_about_the_same_vector_in_any_batch(vectors: WordVectors,
     np.testing.assert_allclose(alone, features.transform(sentences), atol=2e-3)
 
 
-def test_the_same_seed_gives_the_same_vectors(vectors: WordVectors, sentences: list[list[str]]) -> None:
-    first, again = (FisherVectors(vectors, components=3, seed=4).fit(sentences).transform(sentences) for _ in range(2))
-    np.testing.assert_array_equal(first, again)
-
-
 def test_parts_of_different_dimensions_are_errors(
     vectors: WordVectors, sentences: list[list[str]], tmp_path: Path
 ) -> None:
@@ -291,8 +286,3 @@ def test_distant_groups_are_separate_clusters() -> None:
     for seed in range(5):
         found = cluster(points, np.full(200, 1 / 200), 5, seed)
         assert len(set(zip(groups.tolist(), found.tolist(), strict=True))) == 5
-
-
-def test_equal_vectors_can_be_clustered() -> None:
-    found = cluster(np.ones((6, 2), dtype=np.float32), np.full(6, 1 / 6), 3, seed=0)
-    assert found.shape == (6,)
