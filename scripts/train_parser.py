@@ -54,7 +54,7 @@ class Settings:
     rate: float = 3e-3
     tokens_in_batch: int = 600
     longest: int = 45
-    epochs_for_all_captions: int = 10
+    epochs_for_all_captions: int = 6
 
 
 def two_captions_per_photo(data: Path) -> list[tuple[str, Caption]]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parseval import bracket_scores
+from parseval import bracket_scores, caption_scores, read_caption_trees, sentence_roots
 from treebank import read_treebank
 
 from deixis.data.scenes import make_scenes
@@ -66,6 +66,7 @@ def test_batches_give_the_same_trees_as_single_sentences() -> None:
         "(S (NP (DT A) (NN dog)) (VP (VBZ runs)) (. .))",
         "(S (NP (DT A) (NN man)) (VP (VBZ is) (VP (VBG holding) (NP (DT a) (JJ red) (NN ball)))) (. .))",
         "(NP (NP (CD Two) (NNS dogs)) (PP (IN in) (NP (DT the) (NN snow))) (. .))",
+        "(S (NP (DT A) (NN cat)) (VP (VBD sat) (PP (IN on) (NP (DT a) (NN mat)))) (. .))",
     ],
 )
 def test_simple_captions_are_parsed_correctly(tree: str) -> None:
@@ -144,3 +145,12 @@ def test_held_out_newspaper_text_is_parsed_well_enough(real_data: Path) -> None:
     gold = read_treebank(real_data / "nltk" / "treebank.zip", held_out=True)[::5]
     parser = Parser.shipped()
     assert bracket_scores(gold, [parser.parse(tree.words()) for tree in gold]).f1 > 0.78
+
+
+def test_phrases_and_roots_of_captions_checked_by_hand_are_found() -> None:
+    gold = read_caption_trees()
+    found = Parser.shipped().parse_all([tree.words() for tree in gold])
+    assert caption_scores(gold, found).f1 > 0.965
+    sentences, fragments = sentence_roots(gold, found)
+    assert sentences >= 0.95
+    assert fragments >= 0.94
