@@ -385,9 +385,9 @@ def test_an_overview_follows_the_query_but_for_its_own_filters(tmp_path: Path) -
             assert photos.browse(f'in:"{name}/"').searched == count
         assert [hit.path.stem for hit in photos.browse()] == ["cat", "astronaut", "dogs", "bee"]
         assert [hit.path.stem for hit in photos.browse("is:undated")] == ["bee"]
-        found = photos.overview("dogs in:2021 after:2030")
+        found = photos.overview("dogs in:2021 after:2035")
         assert found.folders == {}
-        assert found.months == {"2025-06": 1}
+        assert found.months["2025-06"] == 1
         found = photos.overview("in:2021/June/ after:2029")
         assert (found.folders, found.months) == ({"mine": 1, "mine/2021": 1, "mine/2021/June": 1}, {"2030-06": 1})
 
