@@ -86,10 +86,7 @@ class ClusterWorkers:
         self._imported: set[str] = set()
 
     def map(self, job: Job[Item, Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Yield one result per item, in order.
-
-        Items are read, and results computed, only as far ahead as there are workers.
-        """
+        """Yield one result per item, in order; items are read only as far ahead as there are workers."""
         self._check_imports(type(job).__module__)
         waiting: deque[tuple[Any, Item]] = deque()
         parts = iter(items)
@@ -196,10 +193,7 @@ def _run_part(job: Job[Item, Result], part: Sequence[Item]) -> list[Result]:
 
 @contextmanager
 def open_workers(address: str, notify: Notify) -> Iterator[ClusterWorkers]:
-    """Connect to the workers at ``tcp://HOST:PORT``, or start N processes on this machine (``local:N``).
-
-    A missing Dask, scheduler or worker raises `DeixisError`; `notify` is called with messages for the user.
-    """
+    """Connect to workers at ``tcp://HOST:PORT``, or start N on this machine (``local:N``); `notify` gets messages."""
     count = _local_count(address)
     distributed = _distributed()
     for name in ("distributed", "distributed.client"):  # errors are reported by deixis

@@ -27,8 +27,7 @@ from deixis.cli.output import (
     show_name,
 )
 from deixis.errors import DeixisError, PhotoError
-from deixis.storage.atomic import check_new_file, exclusive_lock, explain_os_errors, new_file
-from deixis.storage.files import escape_formula
+from deixis.storage.atomic import check_new_file, exclusive_lock, explain_os_errors, write_csv
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.storage.remote import is_remote, photo_path
 from deixis.storage.sidecars import write_caption
@@ -153,7 +152,7 @@ def caption(
                 for line in result.lines:
                     print(f"{show_name(path)}: {line}")
         if csv is not None:
-            _write_csv(csv, results)
+            write_csv(csv, _table(results))
     if json:
         print_json([{"photo": str(path), **result.as_json()} for path, result in results])
     elif csv is not None:
@@ -200,25 +199,12 @@ def _write_xmp(photo: Path, text: str) -> None:
         note(f"not written: {error}")
 
 
-def _write_csv(path: Path, results: Sequence[tuple[Path, CaptionResult]]) -> None:
-    from csv import writer
-
-    with (
-        new_file(path) as unfinished,
-        unfinished.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file,
-    ):
-        rows = writer(file)
-        columns = ["text", "logprob", "perplexity", "confidence", "sure"]
-        rows.writerow(["photo", "caption", *columns[1:]])
-        for photo, result in results:
-            for document in result.as_json()["captions"]:
-                rows.writerow([escape_formula(str(photo)), *(_cell(document[column]) for column in columns)])
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, str):
-        return escape_formula(value)
-    return str(value).lower() if isinstance(value, bool) else value
+def _table(results: Sequence[tuple[Path, CaptionResult]]) -> Iterator[list[object]]:
+    columns = ["text", "logprob", "perplexity", "confidence", "sure"]
+    yield ["photo", "caption", *columns[1:]]
+    for photo, result in results:
+        for document in result.as_json()["captions"]:
+            yield [str(photo), *(document[column] for column in columns)]
 
 
 class CaptionJournal:
@@ -265,10 +251,7 @@ class CaptionJournal:
 
 @contextmanager
 def caption_journal(table: Path, plan: str) -> Iterator[CaptionJournal]:
-    """Store captions in a hidden file beside a table until the table is written.
-
-    A file of another `plan` (how captions are generated) or another version of deixis is ignored.
-    """
+    """Store captions beside a table until it is written; a file of another `plan` or version of deixis is ignored."""
     path = table.absolute().with_name(f".{table.name}.unfinished")
     with exclusive_lock(table):
         with explain_os_errors(path):

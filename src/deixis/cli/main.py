@@ -108,11 +108,7 @@ def make_command(arguments: Sequence[str]) -> Any:
 
 
 def _clarify_help(command: Any, sections: Mapping[str, Sequence[str]] | None = None) -> None:
-    """Change the help of a command of typer, and of the commands below it.
-
-    Lists of commands are not cut at the width of the terminal, arguments are listed without their types, and ranges of
-    numbers are written in words. The commands of a group are listed under `sections`, in their order.
-    """
+    """Write ranges in words and without types of Python, and list commands uncut, those of a group under `sections`."""
     for parameter in command.params:
         parameter.get_help_record = _plain_record(parameter.get_help_record)
     commands = getattr(command, "commands", None)

@@ -162,10 +162,7 @@ def plural(count: int, one: str, many: str | None = None) -> str:
 
 
 def use_one_blas_thread() -> None:
-    """Limit OpenBLAS to one thread unless the user has chosen; call it before numpy is imported.
-
-    Where several tasks run at once, the threads of one matrix product would wait for those of the others.
-    """
+    """Limit OpenBLAS to a thread, for tasks that run at once, unless the user has chosen; before numpy is imported."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
@@ -203,10 +200,7 @@ def show_control(text: str) -> str:
 
 
 class TerminalText:
-    """A stream to a terminal that obeys no control characters of what is printed.
-
-    `own` is the stream itself, for sequences that deixis writes on purpose.
-    """
+    """A stream to a terminal that obeys no control characters; `own` is for what deixis writes on purpose."""
 
     def __init__(self, own: TextIO) -> None:
         self.own = own

@@ -71,10 +71,7 @@ class Photos(Sequence[Photo]):
         return ids
 
     def sentence_rows(self) -> tuple[IntArray, IntArray]:
-        """Return the row of each sentence in the captions table, and the position of its photo in this sequence.
-
-        The order is that of ``[caption for photo in photos for caption in photo.sentences]``.
-        """
+        """Return the row of each sentence of these photos in the captions table, and the position of its photo here."""
         begins = self._dataset._begins["captions"]
         counts = begins[self.rows + 1] - begins[self.rows]
         photo = np.repeat(np.arange(len(self.rows)), counts)

@@ -374,10 +374,7 @@ _FRAME_AT_MS = 1000.0
 
 
 def open_preview(path: Path, content: bytes) -> Image.Image:
-    """Open the largest JPEG in the content of a RAW file, with the EXIF data of the file where the preview has none.
-
-    Cameras store one that has been developed, often at full size.
-    """
+    """Open the largest JPEG in a RAW file, with the EXIF data of the file where the preview has none."""
     sizes: dict[int, int] = {}
     begin = content.find(_START_OF_JPEG)
     while begin >= 0 and len(sizes) < _MAX_CANDIDATES:

@@ -41,10 +41,7 @@ def dataset_name(path: Path) -> str:
 
 
 def named_splits(paths: Iterable[Path], splits: Sequence[str]) -> Iterator[tuple[str, Dataset, str]]:
-    """Yield a name, the data set and the split for each of the splits that a data set has.
-
-    If it has none of them, the first is yielded, and an error for the one who opens it.
-    """
+    """Yield name, data set and split for each of the splits that a data set has, or for the first if it has none."""
     for path in paths:
         dataset, name = Dataset(path), dataset_name(path)
         found = [split for split in splits if split in dataset.manifest.splits] or splits[:1]

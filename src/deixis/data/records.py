@@ -6,6 +6,7 @@ of a photo, form a coreference *chain*. A *box* is the location of the entity of
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from deixis import geometry
@@ -123,6 +124,16 @@ class Chain:
     scene: bool = False
     no_box: bool = False
     annotated: bool = True
+
+
+def with_mentioned(chains: Iterable[Chain], captions: Iterable[Caption]) -> tuple[Chain, ...]:
+    """Return chains, and those that only mentions refer to."""
+    found = {chain.id: chain for chain in chains}
+    for caption in captions:
+        for mention in caption.mentions:
+            if mention.chain is not None:
+                found.setdefault(mention.chain, Chain(mention.chain, annotated=False))
+    return tuple(found.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,10 +62,7 @@ class SceneObject:
 
 
 def describe_objects(objects: Sequence[SceneObject], background: str, rng: np.random.Generator) -> tuple[Caption, ...]:
-    """Write five captions that mention all objects of a scene, each from a different template (of eight).
-
-    Chains are numbered from 1 in the order of `objects`; the background is the last.
-    """
+    """Write five captions by different templates; chains are numbered from 1 as `objects`, the background is last."""
     chosen = rng.permutation(len(_TEMPLATES))[:5]
     return tuple(_caption(_TEMPLATES[index](_Describer(objects, background, rng))) for index in chosen)
 
@@ -313,10 +310,7 @@ def write_scenes(
     splits: Mapping[str, float] = SPLITS,
     on_progress: OnProgress = no_progress,
 ) -> None:
-    """Write scenes as a data set: ``images/ID.png`` and ``photos.jsonl``.
-
-    `splits` gives the fraction of each split. Other scenes are in no split.
-    """
+    """Write ``images/ID.png`` and ``photos.jsonl``; `splits` gives the fraction of each split."""
     names: list[str | None] = []
     for name, end in zip(splits, accumulate(splits.values()), strict=True):
         names += [name] * (round(end * count) - len(names))

@@ -156,11 +156,7 @@ def _validate_caption(caption: Caption, name: str) -> None:
 
 
 def open_tables(folder: Path, hashes: Mapping[str, str]) -> dict[str, pa.Table]:
-    """Memory-map all tables of a data set directory, after checking their hashes.
-
-    Arrow trusts the offsets in a file, so a damaged one can crash the process. Hashing takes a tenth of a second for
-    Flickr30k Entities.
-    """
+    """Memory-map all tables after checking their hashes: Arrow trusts offsets, so damage could crash the process."""
     tables = {}
     for name, schema in SCHEMAS.items():
         path = _table_path(folder, name)

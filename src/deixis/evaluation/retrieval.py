@@ -15,8 +15,7 @@ regions    regions, all phrases          the phrases of the region
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -49,8 +48,7 @@ from deixis.evaluation.ranks import (
     shortlist_ranks,
 )
 from deixis.evaluation.score_matrix import Scores, as_blocks
-from deixis.storage.atomic import new_file
-from deixis.storage.files import escape_formula
+from deixis.storage.atomic import new_file, write_csv
 
 _CELLS_PER_BATCH = 1 << 20
 _PERCENTAGES = range(1, 101)
@@ -186,8 +184,11 @@ def write_curves(path: Path, rankings: Mapping[str, Ranking]) -> str:
     """
     check_curve_path(path)
     curves = {name: match_curve(ranking) for name, ranking in rankings.items()}
-    with new_file(path) as temporary:
-        (_write_table if path.suffix.lower() == ".csv" else _plot)(temporary, curves)
+    if path.suffix.lower() == ".csv":
+        write_csv(path, _table(curves))
+    else:
+        with new_file(path) as temporary:
+            _plot(temporary, curves)
     summary = (
         f"{name} {', '.join(f'{curve.values[at - 1]:.2f} at {at} %' for at in (1, 5, 10, 20, 50))}"
         for name, curve in curves.items()
@@ -195,18 +196,16 @@ def write_curves(path: Path, rankings: Mapping[str, Ranking]) -> str:
     return f"{path}: mean number of matches by percentage of the ranking; {'; '.join(summary)}"
 
 
-def _write_table(path: Path, curves: Mapping[str, Curve]) -> None:
+def _table(curves: Mapping[str, Curve]) -> Iterator[list[object]]:
     columns: dict[str, Sequence[float]] = {}
     for direction, matches in curves.items():
         for name, curve in ((direction, recall_curve(matches.ranking)), (f"{direction}_matches", matches)):
             columns[name] = curve.values
             columns[f"{name}_low"] = [each.low for each in curve.interval]
             columns[f"{name}_high"] = [each.high for each in curve.interval]
-    with path.open("w", encoding="utf-8", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(["percentage", *map(escape_formula, columns)])
-        for at, values in enumerate(zip(*columns.values(), strict=True), start=1):
-            rows.writerow([at, *(round(value, 3) for value in values)])
+    yield ["percentage", *columns]
+    for at, values in enumerate(zip(*columns.values(), strict=True), start=1):
+        yield [at, *(round(value, 3) for value in values)]
 
 
 def _plot(path: Path, curves: Mapping[str, Curve]) -> None:

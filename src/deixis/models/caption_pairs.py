@@ -23,8 +23,7 @@ from deixis.data.names import NameIndex, error_at_line, photo_stem
 from deixis.errors import DatasetError, DeixisError
 from deixis.evaluation.intervals import Counts, Statistic, bootstrap_all, mean_over, number_units, to_json, values_of
 from deixis.models.photo_score import score_captions
-from deixis.storage.atomic import new_file
-from deixis.storage.files import escape_formula
+from deixis.storage.atomic import new_file, write_csv
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.tokens import words
 
@@ -90,17 +89,14 @@ class ScoredPairs:
         """Write the pairs with their scores as CSV or JSON Lines, by the ending of the name."""
         check_pairs_file(path)
         rows = self.rows()
-        with new_file(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
-            if path.suffix == ".csv":
-                names = [name for name in ("photo", "caption", RATING, "photo_score", "ref_photo_score")
-                         if any(name in row for row in rows)]  # fmt: skip
-                writer = csv.DictWriter(file, names)
-                writer.writeheader()
-                for row in rows:
-                    texts = {name: escape_formula(row[name]) for name in ("photo", "caption")}
-                    writer.writerow({**row, **texts})
-            else:
-                file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        if path.suffix == ".csv":
+            known = ("photo", "caption", RATING, "photo_score", "ref_photo_score")
+            names = [name for name in known if any(name in row for row in rows)]
+            write_csv(path, [names, *([row.get(name) for name in names] for row in rows)])
+            return
+        with new_file(path) as unfinished:
+            lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+            unfinished.write_text("".join(lines), encoding="utf-8", newline="")
 
 
 def check_pairs_file(path: Path) -> None:

@@ -67,21 +67,15 @@ MIN_WIDTH = 0.6
 
 @dataclass(frozen=True)
 class PhraseBoxes:
-    """A phrase of a caption, its boxes in pixels of the photo, and a score that is shown in parentheses.
-
-    A guess has dashed boxes, and that word instead of a score.
-
-    Phrases with the same key, in any caption, share colour, number and boxes. `model_boxes` are those that a model
-    drew, among boxes of people: they are dotted, and the phrase has the remark "model".
-    """
+    """A phrase of a caption and its boxes; phrases with the same key share colour, number and boxes."""
 
     start: int
     end: int
-    boxes: tuple[Rectangle, ...]
-    score: float | None = None
+    boxes: tuple[Rectangle, ...]  # in pixels of the photo
+    score: float | None = None  # shown in parentheses
     key: str | None = None
-    is_guess: bool = False
-    model_boxes: tuple[Rectangle, ...] = ()
+    is_guess: bool = False  # dashed boxes, and that word instead of a score
+    model_boxes: tuple[Rectangle, ...] = ()  # drawn by a model among those of people: dotted, with the remark "model"
 
 
 def draw_grounding(photo: Image.Image, captions: Sequence[tuple[str, Sequence[PhraseBoxes]]]) -> Image.Image:
@@ -298,13 +292,10 @@ class MarkedPhrase:
 
 @dataclass(frozen=True)
 class _Piece:
-    """A unit of drawing: a part of a word, a space, a number, a score or the edge of a phrase.
-
-    `phrases` are the indices of the phrases that it belongs to.
-    """
+    """A unit of drawing: a part of a word, a space, a number, a score or the edge of a phrase."""
 
     width: float
-    phrases: frozenset[int]
+    phrases: frozenset[int]  # indices of the phrases that it belongs to
     text: str = ""
     tag: Mark | None = None
     is_score: bool = False

@@ -40,10 +40,7 @@ GREY: Colour = (118, 118, 118)
 
 @dataclass(frozen=True)
 class Mark:
-    """The number of a phrase and its boxes, counted from 1, which determines colour and dashes.
-
-    Boxes that are guesses have dashes of their own and a question mark.
-    """
+    """The number of a phrase and its boxes, from 1, which determines colour and dashes; a guess has a question mark."""
 
     number: int
     is_guess: bool = False

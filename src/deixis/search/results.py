@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,8 +13,8 @@ from deixis.errors import DeixisError
 from deixis.search.index.photo_files import FILE
 from deixis.search.index.snapshot import Box
 from deixis.search.query import Reading
-from deixis.storage.atomic import explain_os_errors, new_file
-from deixis.storage.files import escape_formula
+from deixis.storage import atomic
+from deixis.storage.atomic import explain_os_errors
 
 
 @dataclass(frozen=True)
@@ -238,17 +237,11 @@ def write_csv(file: str | PathLike[str], hits: Sequence[Hit]) -> None:
 
     Photos whose files are missing have rows too, marked as gone: their disk may only be unmounted.
     """
-    path = Path(file)
-    with (
-        explain_os_errors(path),
-        new_file(path) as partial,
-        partial.open("w", newline="", encoding="utf-8", errors="surrogateescape") as table,
-    ):
-        writer = csv.writer(table)
-        writer.writerow(COLUMNS)
-        for rank, hit in enumerate(hits, start=1):
-            writer.writerow(_row(rank, hit, ""))
-            writer.writerows(_row(rank, other, str(hit.path)) for other in hit.duplicates)
+    rows: list[Sequence[object]] = [COLUMNS]
+    for rank, hit in enumerate(hits, start=1):
+        rows.append(_row(rank, hit, ""))
+        rows += [_row(rank, other, str(hit.path)) for other in hit.duplicates]
+    atomic.write_csv(file, rows)
 
 
 def write_links(folder: str | PathLike[str], hits: Sequence[Hit]) -> int:
@@ -277,5 +270,4 @@ def _row(rank: int, hit: Hit, duplicate_of: str) -> list[object]:
     probability = "" if hit.probability is None else f"{hit.probability:.4f}"
     photo, gone = hit.photo, "" if hit.path.exists() else "yes"
     taken, source, camera = photo.taken or "", photo.date_source or "", photo.camera or ""
-    path, camera, duplicate_of = map(escape_formula, (str(photo.path), camera, duplicate_of))
-    return [rank, path, probability, f"{hit.score:.4f}", taken, source, camera, duplicate_of, gone]
+    return [rank, str(photo.path), probability, f"{hit.score:.4f}", taken, source, camera, duplicate_of, gone]

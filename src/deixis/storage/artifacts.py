@@ -183,10 +183,7 @@ def _write_config(folder: Path, document: Mapping[str, Any]) -> None:
 
 
 def add_checksums(folder: str | PathLike[str]) -> None:
-    """Compute the checksums of a directory and its parts again: after an older deixis or a person has changed it.
-
-    Raises `DeixisError` if it cannot be read.
-    """
+    """Compute the checksums of a directory and its parts again, after an older deixis or a person has changed it."""
     folder = Path(folder)
     with damaged(folder / CONFIG):
         document = json.loads((folder / CONFIG).read_text(encoding="utf-8"))

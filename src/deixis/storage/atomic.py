@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import glob
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -12,8 +13,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from deixis.errors import DeixisError
+from deixis.storage.files import escape_formula
 
 _MANY_FILES = 100
+_NUMBER = re.compile(r"-?[0-9.]+")
 
 MARK = ".made-by-deixis"
 """Empty marker file in every directory written by `new_directory`. Only such directories are ever replaced."""
@@ -107,10 +110,7 @@ def new_directory(
 
 @contextmanager
 def new_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[Path]:
-    """Yield a temporary path that becomes `path` if the block succeeds and is removed if it fails.
-
-    Only its owner may read a `private` file.
-    """
+    """Yield a temporary path that becomes `path` if the block succeeds; only its owner may read a `private` file."""
     target = Path(path).absolute()
     _check_file_name(target, path)
     with explain_os_errors(target), _final_name_in_errors(target):
@@ -125,6 +125,19 @@ def new_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterator
             _sync(target.parent)
         finally:
             partial.unlink(missing_ok=True)
+
+
+def write_csv(path: str | os.PathLike[str], rows: Iterable[Iterable[object]]) -> None:
+    """Write a table as CSV. Spreadsheets take no text in it for a formula."""
+    import csv
+
+    def cell(value: object) -> object:
+        if isinstance(value, str):
+            return value if _NUMBER.fullmatch(value) else escape_formula(value)
+        return str(value).lower() if isinstance(value, bool) else value
+
+    with new_file(path) as partial, partial.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+        csv.writer(file).writerows(map(cell, row) for row in rows)
 
 
 def check_new_file(path: str | os.PathLike[str]) -> None:

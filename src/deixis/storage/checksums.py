@@ -110,14 +110,11 @@ def _block_crcs(file: IO[bytes]) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class FileChecks:
-    """Entry of a file in a manifest.
-
-    `crc32` has eight hexadecimal digits for each block. `sha256` identifies the content; empty if nothing asks for it.
-    """
+    """Entry of a file in a manifest."""
 
     bytes: int
-    sha256: str
-    crc32: str
+    sha256: str  # identifies the content; empty if nothing asks for it
+    crc32: str  # eight hexadecimal digits for each block
 
     @classmethod
     def of(cls, path: Path) -> FileChecks:
@@ -235,10 +232,7 @@ def _check(stored: object, *values: object) -> int:
 
 
 def protect_tables(connection: sqlite3.Connection, tables: Iterable[str]) -> None:
-    """Add checksums to tables, and compute those of the rows that are there.
-
-    Runs in a transaction of the caller; to be called again after columns were added.
-    """
+    """Add checksums to tables and rows, in a transaction of the caller; to be called again after adding columns."""
     register_checks(connection)
     connection.execute(f"DROP TABLE IF EXISTS {TOTALS}")
     connection.execute(f"CREATE TABLE {TOTALS} (name TEXT PRIMARY KEY, number INTEGER, crc INTEGER, columns TEXT)")

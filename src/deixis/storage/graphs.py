@@ -38,10 +38,7 @@ _MAX_BYTE = 0x7F
 
 
 def link_graph(graph: bytes, layout: Mapping[str, StoredTensor], weights: str) -> bytes:
-    """Point the external initializers of a graph to the tensors of their name in the file `weights`.
-
-    They take the type that the tensor is stored in. Raises `ValueError` if a tensor is missing.
-    """
+    """Point external initializers to the tensors of their name in `weights`; raises `ValueError` if one is missing."""
     model = [
         (number, _link_initializers(value, layout, weights) if number == _MODEL_GRAPH else value)
         for number, value in _fields(graph)

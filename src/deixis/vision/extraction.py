@@ -49,10 +49,7 @@ def encode_photos(
 def encode_full_size(
     encoder: ImageEncoder, paths: Iterable[Path], batch: int = FULL_SIZE_BATCH, readers: int = READERS
 ) -> Iterator[tuple[Path, tuple[Image.Image, FeatureMap] | PhotoError]]:
-    """Encode photo files and also yield the photos, decoded once at full size.
-
-    `encode_photos` decodes large JPEGs at a reduced scale, so its maps may differ slightly.
-    """
+    """Encode photo files and also yield the photos, decoded once at full size, so that maps may differ slightly."""
     yield from encode_stream(encoder, paths, lambda path: read_full_size(encoder, path), batch, readers)
 
 
@@ -63,10 +60,7 @@ def encode_and_keep(
     batch: int = BATCH,
     readers: int = READERS,
 ) -> Iterator[tuple[Path, tuple[Kept, FeatureMap] | PhotoError]]:
-    """Encode photo files and also yield the result of `keep` for each photo, such as a thumbnail.
-
-    Decoding threads call `keep` with the photo at a scale of at least the input size.
-    """
+    """Encode photo files and also yield the result of `keep`, which decoding threads call with the reduced photo."""
 
     def read(path: Path) -> tuple[PreparedPhoto, Kept]:
         with _opened_reduced(encoder, path) as (photo, size):

@@ -138,6 +138,12 @@ class Value:
             return floats
         return [item.number() for item in self.items()]
 
+    def corners(self) -> tuple[float, float, float, float]:
+        x1, y1, x2, y2 = self.numbers(4)
+        if x2 < x1 or y2 < y1:
+            raise self.error("the box ends before it begins")
+        return x1, y1, x2, y2
+
     def number(self) -> float:
         if not isinstance(self.value, int | float) or isinstance(self.value, bool):
             raise self._expected("a number")
@@ -207,10 +213,7 @@ def _may_be_truncated(rest: str) -> bool:
 
 
 def xywh_to_corners(xywh: Sequence[float], value: Value) -> tuple[float, float, float, float]:
-    """Convert ``x, y, width, height`` to corners. Errors name `value`.
-
-    Empty boxes and boxes outside the photo are kept: COCO and Visual Genome have both.
-    """
+    """Convert ``x, y, width, height``; errors name `value`. COCO has empty boxes and boxes outside of photos."""
     x, y, width, height = xywh
     if width < 0 or height < 0:
         raise value.error(f"negative box size (width {width:g}, height {height:g})")
@@ -297,10 +300,7 @@ class Content:
         return found[0].rstrip() if found else ""
 
     def lines(self) -> list[tuple[int, str]]:
-        """Return the lines that are not blank, with their numbers.
-
-        Lines end with a line feed only: captions may contain the other separators of `str.splitlines`.
-        """
+        """Return the lines that are not blank, with their numbers; only line feeds end a line."""
         numbered = enumerate(self.text.split("\n"), start=1)
         return [(number, line.removesuffix("\r")) for number, line in numbered if line.strip()]
 

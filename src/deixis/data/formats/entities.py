@@ -28,7 +28,7 @@ from deixis import geometry
 from deixis.data.formats.common import copy_photos, splits_of
 from deixis.data.formats.content import decode, parse_xml, read_text
 from deixis.data.names import Source
-from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
+from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo, with_mentioned
 from deixis.errors import DatasetError
 from deixis.storage.archives import Tree, open_tree
 
@@ -258,12 +258,7 @@ def _read_photo(tree: Tree, photo_id: str, sentences: str | None, annotation: st
     photo = Photo(photo_id)
     if annotation is not None:
         photo = parse_annotation(tree.read(annotation), f"{tree.root}: {annotation}", photo_id)
-    chains = {chain.id: chain for chain in photo.chains}
-    for caption in captions:
-        for mention in caption.mentions:
-            if mention.chain:
-                chains.setdefault(mention.chain, Chain(mention.chain, annotated=False))
-    return replace(photo, captions=captions, chains=tuple(chains.values()))
+    return replace(photo, captions=captions, chains=with_mentioned(photo.chains, captions))
 
 
 def _read_lists(path: Path, tree: Tree) -> dict[str, str]:

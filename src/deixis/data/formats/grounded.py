@@ -12,19 +12,16 @@ XYXY = tuple[float, float, float, float]
 
 @dataclass(slots=True)
 class GroundedPhrase:
-    """A phrase of a caption with its boxes; `chain` is its name in the file, if it has one.
-
-    `is_scene` and `has_no_box` are true of the whole chain.
-    """
+    """A phrase of a caption with its boxes."""
 
     caption: int
     start: int
     end: int
     boxes: tuple[XYXY, ...] = ()
     types: tuple[str, ...] = ()
-    chain: str | None = None
-    is_scene: bool = False
-    has_no_box: bool = False
+    chain: str | None = None  # its name in the file
+    is_scene: bool = False  # the whole chain
+    has_no_box: bool = False  # the whole chain
 
 
 @dataclass(slots=True)

@@ -28,7 +28,7 @@ from typing import Any
 from deixis.data.formats.common import compact_number, copy_photos, write_text
 from deixis.data.formats.content import Content, Value, parse_line
 from deixis.data.names import CaptionCollector, Source, check_split_name, quote_text
-from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
+from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo, with_mentioned
 from deixis.storage.files import is_file_name, is_relative_path
 
 KIND = "jsonl"
@@ -194,22 +194,16 @@ def _chains(record: Value, captions: tuple[Caption, ...]) -> tuple[Chain, ...]:
             value.flag_at("no_box", False),
             value.flag_at("annotated", True),
         )
-    for caption in captions:
-        for mention in caption.mentions:
-            if mention.chain is not None:
-                chains.setdefault(mention.chain, Chain(mention.chain, annotated=False))
-    return tuple(chains.values())
+    return with_mentioned(chains.values(), captions)
 
 
 def _box(value: Value, known: set[str]) -> Box:
-    x1, y1, x2, y2 = value["box"].numbers(4)
-    if x2 < x1 or y2 < y1:
-        raise value["box"].error("the box ends before it begins")
+    corners = value["box"].corners()
     chains = [chain.text() for chain in value.items_at("chains")]
     for chain in chains:
         if chain not in known:
             raise value.error(f"no such chain: {quote_text(chain)}")
-    return Box((x1, y1, x2, y2), tuple(chains), value.text_at("label"))
+    return Box(corners, tuple(chains), value.text_at("label"))
 
 
 _ORDER = ("id", "file", "width", "height", "splits", "sha256", "annotated", "captions", "chains", "boxes")

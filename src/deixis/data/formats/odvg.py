@@ -52,7 +52,7 @@ def read(content: Content) -> Source:
         elif (detection := line.get("detection")) is not None:
             for instance in detection.items_at("instances"):
                 label = instance.text_at("category") or str(instance["label"].key())
-                photo.labels[_corners(instance["bbox"])] = label
+                photo.labels[instance["bbox"].corners()] = label
         else:
             raise line.error('"grounding" is missing')
     return Source(KIND, _photos(photos), len(photos))
@@ -73,7 +73,7 @@ def _add_caption(photo: GroundedPhoto, grounding: Value) -> None:
         found = boxes.setdefault(_span(region, text), {})
         bbox = region["bbox"]
         nested = isinstance(bbox.value, list) and bool(bbox.value) and isinstance(bbox.value[0], list)
-        found.update(dict.fromkeys(map(_corners, bbox.items() if nested else [bbox])))
+        found.update(dict.fromkeys(map(Value.corners, bbox.items() if nested else [bbox])))
     photo.phrases += [GroundedPhrase(number, start, end, tuple(found)) for (start, end), found in boxes.items()]
 
 
@@ -89,13 +89,6 @@ def _span(region: Value, caption: str) -> tuple[int, int]:
     if any(len(pair) != 2 or not pair[0] < pair[1] <= len(caption) for pair in ends):
         raise region.error(f"expected [start, end] within the {len(caption)} characters of the caption")
     return min(pair[0] for pair in ends), max(pair[1] for pair in ends)
-
-
-def _corners(value: Value) -> XYXY:
-    x1, y1, x2, y2 = value.numbers(4)
-    if x2 < x1 or y2 < y1:
-        raise value.error("the box ends before it begins")
-    return x1, y1, x2, y2
 
 
 _MIN_SIDE = 1

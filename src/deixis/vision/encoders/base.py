@@ -39,17 +39,14 @@ IMAGENET = PixelScale((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 @dataclass(frozen=True)
 class LoadedNetwork:
-    """A loaded network with its input format and the hash of its weights.
-
-    `channels` and `dimension` are the sizes of cells and of global vectors, if they are known without a run.
-    """
+    """A loaded network with its input format and the hash of its weights."""
 
     network: Network
     input_size: InputSize
     scale: PixelScale
     weights: str
-    channels: int | None = None
-    dimension: int | None = None
+    channels: int | None = None  # of cells, if known without a run
+    dimension: int | None = None  # of global vectors, if known without a run
 
 
 def require_package(package: str, encoder: str, install: str) -> ModuleType:
@@ -105,13 +102,10 @@ class Options:
 
 @dataclass(frozen=True)
 class EncoderName:
-    """Parsed name of one encoder; the options are not yet checked.
+    """Parsed name of one encoder; the options are not yet checked."""
 
-    `architecture` is a name in the registry, `argument` the text after the colon: a network of a library, or a path.
-    """
-
-    architecture: str
-    argument: str
+    architecture: str  # a name in the registry
+    argument: str  # after the colon: a network of a library, or a path
     options: tuple[tuple[str, str], ...]
 
 

@@ -35,10 +35,7 @@ class ClipNetwork:
 
 
 def open_clip_network(architecture: str, weights: str, name: str) -> ClipNetwork:
-    """Open a network with weights in a file or that OpenCLIP downloads, by default the first for the architecture.
-
-    `name` is the name that the user gave.
-    """
+    """Open a network with weights in a file or that OpenCLIP downloads; `name` is the one that the user gave."""
     package = require_package("open_clip", name, "pip install 'deixis[open-clip]'")
     weights, quick_gelu = _find_weights(package, architecture, weights, name)
     with explain_failure(name):

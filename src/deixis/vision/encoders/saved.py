@@ -80,10 +80,7 @@ def save_network(
     scale: PixelScale,
     provenance: Mapping[str, object] | None = None,
 ) -> None:
-    """Write a network in half precision for ``open_encoder("deixis:FOLDER")``.
-
-    `side` is the input size in pixels; the provenance is training data, settings and scores, as JSON.
-    """
+    """Write a network for an input of `side` pixels in half precision, for ``open_encoder("deixis:FOLDER")``."""
     network.scale = scale
     settings = {
         "architecture": network.ARCHITECTURE,

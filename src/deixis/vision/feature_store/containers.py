@@ -39,16 +39,12 @@ _MATLAB_HEADER = 512
 
 @dataclass(frozen=True)
 class Arrays:
-    """Content of a file: numeric arrays by name, in memory or on disk, and lists of strings by name.
-
-    Arrays of an HDF5 group and cells of a MATLAB array are called ``GROUP/NAME`` and ``NAME/NUMBER``. `ids` are the
-    photo names that the user gave.
-    """
+    """Numeric arrays of a file by name, or GROUP/NAME or NAME/NUMBER, in memory or on disk, and lists of strings."""
 
     path: Path
     numbers: Mapping[str, Any]
     words: Mapping[str, list[str]]
-    ids: list[str] | None
+    ids: list[str] | None  # photo names that the user gave
 
     @property
     def top_level(self) -> dict[str, Any]:
@@ -178,10 +174,7 @@ def _read_matlab(path: Path, stack: ExitStack) -> Found:
 
 
 def unpack_matlab(path: Path, scratch: Path) -> dict[str, NDArray[Any]]:
-    """Return the numeric and text variables of a file up to version 7.2, memory-mapped from an empty scratch folder.
-
-    In a subprocess, because SciPy crashes on some damaged files.
-    """
+    """Return numeric and text variables, mapped from an empty scratch folder; by a process, because SciPy may crash."""
     code = f"import sys; from {__name__} import _save_variables; _save_variables(*sys.argv[1:])"
     command = [sys.executable, "-c", code, str(path), str(scratch)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - runs this module

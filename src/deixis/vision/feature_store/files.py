@@ -43,35 +43,28 @@ SHARD_FILE = re.compile(r"[0-9]{6,9}-[0-9a-f]{2,64}\.safetensors")
 
 @dataclass(frozen=True)
 class Contents:
-    """Contents of a store for each photo, and the encoder and proposer that computed them.
-
-    Without maps there are no channels; `crops` is 10 or 0; `top` is the maximum number of proposals per photo.
-    """
+    """Contents of a store for each photo, and the encoder and proposer that computed them."""
 
     encoder: str
     fingerprint: str
     dimension: int
-    channels: int = 0
-    crops: int = 0
+    channels: int = 0  # 0 without maps
+    crops: int = 0  # 10 or 0
     proposer: str | None = None
-    top: int = 0
+    top: int = 0  # maximum number of proposals per photo
     proposer_fingerprint: str = ""
 
 
 @dataclass(frozen=True)
 class Shard:
-    """An immutable file with the features of some photos.
-
-    `gone` are deleted rows: the photo has changed or is no longer in the data set. `crc32` are the checksums of its
-    blocks (`storage.checksums`); shards of older versions have none.
-    """
+    """An immutable file with the features of some photos."""
 
     file: str
     photos: int
     bytes: int
     sha256: str
-    gone: tuple[int, ...] = ()
-    crc32: str = ""
+    gone: tuple[int, ...] = ()  # deleted rows: the photo has changed or is no longer in the data set
+    crc32: str = ""  # of its blocks (`storage.checksums`); empty in shards of older versions
 
     @property
     def checks(self) -> FileChecks | None:
@@ -178,19 +171,16 @@ class FileStamp:
 
 @dataclass(frozen=True)
 class FeatureRecord:
-    """The features of one photo: global vector, and if computed map, mean vector over ten crops and proposals.
-
-    `vectors` are those of the proposals: (n, channels).
-    """
+    """The features of one photo."""
 
     id: str
     stamp: FileStamp
     size: tuple[int, int]
     whole: Floats
     cells: NDArray[np.float16] | None = None
-    crops: Floats | None = None
+    crops: Floats | None = None  # mean vector over ten crops
     proposals: Proposals | None = None
-    vectors: NDArray[np.float16] | None = None
+    vectors: NDArray[np.float16] | None = None  # of the proposals (n, channels)
 
     @property
     def nbytes(self) -> int:

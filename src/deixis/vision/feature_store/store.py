@@ -248,10 +248,7 @@ class StoreWriter:
 def open_writer(
     path: Path, contents: Contents, *, shard_photos: int = SHARD_PHOTOS, on_progress: OnProgress = no_progress
 ) -> Iterator[StoreWriter]:
-    """Open or create a feature store as its only writer. A store with other contents is refused.
-
-    Pending photos are written at the end of the block, also after Ctrl-C.
-    """
+    """Open or create a store as its only writer; pending photos are written at the end, also after Ctrl-C."""
     path = path.absolute()
     with explain_os_errors(path), make_parents(path), exclusive_lock(path):
         manifest = _open_or_create(path, contents)
@@ -279,10 +276,7 @@ def _open_or_create(path: Path, contents: Contents) -> StoreManifest:
 
 
 def _remove_unlisted(path: Path, manifest: StoreManifest) -> None:
-    """Remove shards that are not in the manifest: from killed processes, or with deleted photos only.
-
-    Done at the start of a writer and not at its end, so that concurrent readers keep their files.
-    """
+    """Remove shards that the manifest lacks, at the start of a writer, so that concurrent readers keep their files."""
     listed = {shard.file for shard in manifest.shards}
     # Only files with the names of shards: users may have put others here.
     shards = (file for file in path.glob("*.safetensors") if SHARD_FILE.fullmatch(file.name))

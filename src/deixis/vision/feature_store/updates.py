@@ -30,15 +30,11 @@ _WORKERS = min(8, os.cpu_count() or 1)
 
 @dataclass(frozen=True)
 class FeatureOptions:
-    """Features to compute of each photo in addition to its feature map.
+    """Features to compute of each photo in addition to its feature map."""
 
-    `crops` is 10 for the mean vector over ten crops, as in the papers, or 0. With a proposer, at most `top` regions per
-    photo are stored with their vectors.
-    """
-
-    crops: int = 0
+    crops: int = 0  # 10 for the mean vector over ten crops, as in the papers
     proposer: Proposer | None = None
-    top: int = 0
+    top: int = 0  # maximum number of regions per photo, which are stored with their vectors
 
     @property
     def needs_pixels(self) -> bool:
@@ -113,21 +109,16 @@ def _finish(
 
 @dataclass
 class UpdateReport:
-    """Result of an update or import.
+    """Result of an update or import."""
 
-    Of the requested photos, `new` were computed for the first time, `redone` because the file had changed, `kept` were
-    unchanged and `skipped` have no features. `photos` are then in the store, and `dropped` were removed from it. The
-    photos of `damaged` files were computed again. `unknown` names in an imported file match no photo.
-    """
-
-    photos: int = 0
-    new: int = 0
-    redone: int = 0
-    kept: int = 0
-    dropped: int = 0
-    damaged: list[str] = field(default_factory=list)
-    skipped: list[PhotoError] = field(default_factory=list)
-    unknown: int = 0
+    photos: int = 0  # in the store afterwards
+    new: int = 0  # computed for the first time
+    redone: int = 0  # computed because the file had changed
+    kept: int = 0  # unchanged
+    dropped: int = 0  # removed from the store
+    damaged: list[str] = field(default_factory=list)  # files whose photos were computed again
+    skipped: list[PhotoError] = field(default_factory=list)  # without features
+    unknown: int = 0  # names in an imported file that match no photo
 
 
 def update_store(
@@ -175,10 +166,7 @@ def is_up_to_date(
     options: FeatureOptions | None = None,
     on_progress: OnProgress = no_progress,
 ) -> bool:
-    """Return whether `update_store` would compute nothing.
-
-    Needs no lock, so many processes can call it at once.
-    """
+    """Return whether `update_store` would compute nothing. Needs no lock."""
     try:
         store = FeatureStore(path)
     except DeixisError:  # missing or damaged: `update_store` handles it

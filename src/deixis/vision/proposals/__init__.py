@@ -38,10 +38,7 @@ PROPOSERS = (*_OPENERS, "fixed")
 
 @dataclass(frozen=True)
 class Proposals:
-    """At least one box of a photo (n, 4), distinct and inside it, with scores in descending order (n,).
-
-    Scores are comparable within a photo only.
-    """
+    """At least one box of a photo (n, 4), distinct and inside it, best first, and their scores in this photo (n,)."""
 
     boxes: NDArray[np.float64]
     scores: NDArray[np.float64]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,6 @@ from deixis.vision.encoder import InputSize, resize_photo
 from deixis.vision.feature_map import FeatureMap
 from deixis.vision.proposals import Proposals, best_boxes, compute_fingerprint
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-
 Plane = NDArray[np.float32]
 
 # The gradient of this percentile of the pixels is a contour of strength 1.
@@ -29,10 +25,7 @@ _LEAST_FULL = 0.02
 
 
 def import_opencv(proposer: str) -> Any:
-    """Import `cv2` with its contributed modules.
-
-    Imported on use, because it is slow to load and brings image libraries that must not be loaded before Pillow's.
-    """
+    """Import `cv2` with its contributed modules on use: it is slow, and must be loaded after Pillow."""
     try:
         import cv2
 
@@ -44,14 +37,21 @@ def import_opencv(proposer: str) -> Any:
     return cv2
 
 
-def fingerprint_settings(proposer: str, settings: DataclassInstance) -> str:
-    """Return a fingerprint of the settings and the version of OpenCV."""
-    return compute_fingerprint(proposer, {"settings": asdict(settings), "opencv": import_opencv(proposer).__version__})
+class _Search:
+    """A proposer with settings, of which `side` is the size of the search."""
 
+    name: str
+    settings: Any
 
-def resize_for_search(photo: Image.Image, side: int) -> NDArray[np.uint8]:
-    """Return the RGB pixels of a photo at the size of the search: (height, width, 3)."""
-    return resize_photo(photo, InputSize(side, keep_aspect=True).target_size(*photo.size))
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the settings and the version of OpenCV."""
+        about = {"settings": asdict(self.settings), "opencv": import_opencv(self.name).__version__}
+        return compute_fingerprint(self.name, about)
+
+    def pixels(self, photo: Image.Image) -> NDArray[np.uint8]:
+        """Return the RGB pixels of a photo at the size of the search: (height, width, 3)."""
+        return resize_photo(photo, InputSize(self.settings.side, keep_aspect=True).target_size(*photo.size))
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class EdgeBoxesSettings:
     longest: float = 3.0  # maximum aspect ratio of a box
 
 
-class EdgeBoxes:
+class EdgeBoxes(_Search):
     """Edge Boxes (Zitnick and Dollár 2014): boxes that enclose contours."""
 
     name = "edge-boxes"
@@ -75,13 +75,9 @@ class EdgeBoxes:
     def __init__(self, settings: EdgeBoxesSettings | None = None) -> None:
         self.settings = settings or EdgeBoxesSettings()
 
-    @property
-    def fingerprint(self) -> str:
-        return fingerprint_settings(self.name, self.settings)
-
     def propose(self, photo: Image.Image, features: FeatureMap | None, top: int) -> Proposals:
         settings = self.settings
-        pixels = resize_for_search(photo, settings.side)
+        pixels = self.pixels(photo)
         height, width = pixels.shape[:2]
         cv2 = import_opencv(self.name)
         strength, normal = contours(cv2, pixels, settings.blur)
@@ -142,7 +138,7 @@ class SelectiveSearchSettings:
     overlap: float = 0.6  # IoU threshold of non-maximum suppression
 
 
-class SelectiveSearch:
+class SelectiveSearch(_Search):
     """Selective search (Uijlings et al. 2013): boxes around similar segments."""
 
     name = "selective-search"
@@ -150,12 +146,8 @@ class SelectiveSearch:
     def __init__(self, settings: SelectiveSearchSettings | None = None) -> None:
         self.settings = settings or SelectiveSearchSettings()
 
-    @property
-    def fingerprint(self) -> str:
-        return fingerprint_settings(self.name, self.settings)
-
     def propose(self, photo: Image.Image, features: FeatureMap | None, top: int) -> Proposals:
-        pixels = resize_for_search(photo, self.settings.side)
+        pixels = self.pixels(photo)
         height, width = pixels.shape[:2]
         search = import_opencv(self.name).ximgproc.segmentation.createSelectiveSearchSegmentation()
         search.setBaseImage(np.ascontiguousarray(pixels[..., ::-1]))
