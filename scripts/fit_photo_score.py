@@ -25,7 +25,7 @@ from scipy.stats import kendalltau, rankdata
 
 from deixis.arrays import BoolArray, FloatArray, logistic
 from deixis.cli.output import progress
-from deixis.data.merging import dataset_name
+from deixis.data.derived import dataset_name
 from deixis.evaluation.calibration import calibration_error
 from deixis.evaluation.captions import caption_scores
 from deixis.evaluation.captions.people_captions import PeopleCaptions

@@ -35,7 +35,7 @@ from named_things import NamedThings
 from deixis.arrays import BoolArray, FloatArray, Floats, IntArray, logistic
 from deixis.cli.output import progress
 from deixis.data.dataset import Dataset
-from deixis.data.merging import named_splits
+from deixis.data.derived import named_splits
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
 from deixis.evaluation.calibration import calibration_error

@@ -19,8 +19,8 @@ from pathlib import Path
 from PIL import ImageOps
 
 from deixis.data.dataset import Dataset, make_dataset
+from deixis.data.derived import merge_datasets
 from deixis.data.images import open_photo
-from deixis.data.merging import merge_datasets
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
 from deixis.models.training.views import SIDES

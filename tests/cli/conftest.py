@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from deixis.cli.main import _run
+from deixis.data.imports import import_dataset
+from deixis.data.samples import SAMPLES
 
 
 @dataclass(frozen=True)
@@ -40,3 +43,11 @@ class Command:
 def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
     monkeypatch.setattr("deixis.cli.output.is_watched", lambda: True)  # hints are printed as on a terminal
     return Command(capsys)
+
+
+@pytest.fixture(scope="session")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample photos as a data set, to which commands may add features."""
+    out = tmp_path_factory.mktemp("samples") / "samples.data"
+    import_dataset(out, images=SAMPLES / "images", entities=SAMPLES / "entities", licence="mixed")
+    return out

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from deixis.data.dataset import make_dataset
-from deixis.data.imports import import_dataset
 from deixis.data.records import Caption, Photo
 from deixis.data.samples import SAMPLES
 from tests.cli.conftest import Command
@@ -60,13 +59,13 @@ help nonsense | nonsense
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def files(samples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("errors")
     shutil.copy(SAMPLES / "images" / "dogs.jpg", folder)
     (folder / "empty.txt").write_text("\n \n")
     (folder / "one.txt").write_text("A dog.\n")
     make_dataset(folder / "data", [Photo("1", (Caption.from_text("A dog."),), file="1.jpg", splits=("train",))])
-    import_dataset(folder / "samples.data", images=SAMPLES / "images", entities=SAMPLES / "entities", licence="mixed")
+    shutil.copytree(samples, folder / "samples.data")
     return folder
 
 

@@ -12,8 +12,6 @@ import pytest
 
 from deixis.cli.evaluate import _print_groups
 from deixis.data.dataset import Dataset
-from deixis.data.imports import import_dataset
-from deixis.data.samples import SAMPLES
 from deixis.evaluation.items import localization_items, regions_of, sentences_of
 from deixis.models.evaluation import search_phrases
 from deixis.models.pipeline import Pipeline
@@ -23,13 +21,6 @@ from tests.cli.conftest import Command
 from tests.models.coloured import SMALL, fit_cca, make_coloured
 from tests.models.quarters import make_quarters, use_small_encoders
 from tests.vision.feature_store.small import colour_encoder
-
-
-@pytest.fixture(scope="module")
-def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("samples") / "data"
-    import_dataset(out, images=SAMPLES / "images", entities=SAMPLES / "entities")
-    return out
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,6 @@ from scipy.stats import kendalltau
 
 import deixis
 from deixis.data.dataset import Dataset
-from deixis.data.imports import import_dataset
 from deixis.data.samples import SAMPLES
 from tests.cli.conftest import Command
 
@@ -26,13 +25,6 @@ PAIRS = [
     ("coffee", "A cup of coffee.", 4),
     ("coffee", "Two men play football.", 1),
 ]
-
-
-@pytest.fixture(scope="module")
-def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("samples") / "data"
-    import_dataset(out, images=IMAGES, entities=SAMPLES / "entities")
-    return out
 
 
 @pytest.fixture(autouse=True)

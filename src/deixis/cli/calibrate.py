@@ -77,7 +77,7 @@ def calibrate(
 
 def calibrate_captions(model: str, data: Sequence[Path], splits: Sequence[str], *, json: bool) -> None:
     """Fit the confidence of the captions of a model and store it in the directory of the model."""
-    from deixis.data.merging import named_splits
+    from deixis.data.derived import named_splits
     from deixis.models.captioner.confidence_fitting import (
         evaluate_halves,
         fit_confidence,

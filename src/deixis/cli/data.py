@@ -30,9 +30,9 @@ from deixis.errors import DeixisError
 from deixis.storage.remote import photo_path
 
 if TYPE_CHECKING:
+    from deixis.data.derived import SplitRule
     from deixis.data.imports import CaptionFile, ImportReport
     from deixis.data.records import Caption, Photo
-    from deixis.data.splitting import SplitRule
     from deixis.data.statistics import Statistics
 
 app = typer.Typer(help="Import, merge, split, check, convert and count data sets.", no_args_is_help=True)
@@ -161,7 +161,7 @@ def merge(
     json: Json = False,
 ) -> None:
     """Merge data sets into one. Photos stay where they are."""
-    from deixis.data.merging import merge_datasets
+    from deixis.data.derived import merge_datasets
 
     with progress() as on_progress:
         report = merge_datasets(
@@ -203,7 +203,7 @@ def split_(
     json: Json = False,
 ) -> None:
     """Draw new splits at random. Photos stay where they are."""
-    from deixis.data.splitting import split_dataset
+    from deixis.data.derived import split_dataset
 
     with progress() as on_progress:
         manifest = split_dataset(
@@ -217,7 +217,7 @@ def split_(
 
 
 def _split_rule(rule: str | None, draws: list[str], rest: str | None) -> SplitRule:
-    from deixis.data.splitting import RULES, Draw, SplitRule
+    from deixis.data.derived import RULES, Draw, SplitRule
 
     if rule is not None:
         if draws or rest:

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from deixis.data.dataset import Dataset as Dataset
     from deixis.data.dataset import Photos as Photos
     from deixis.data.dataset import make_dataset as make_dataset
+    from deixis.data.derived import MergeReport as MergeReport
+    from deixis.data.derived import merge_datasets as merge_datasets
     from deixis.data.formats import convert_dataset as convert_dataset
     from deixis.data.imports import CaptionFile as CaptionFile
     from deixis.data.imports import ImportReport as ImportReport
     from deixis.data.imports import import_dataset as import_dataset
-    from deixis.data.merging import MergeReport as MergeReport
-    from deixis.data.merging import merge_datasets as merge_datasets
     from deixis.data.records import ENTITY_TYPES as ENTITY_TYPES
     from deixis.data.records import Box as Box
     from deixis.data.records import Caption as Caption
@@ -39,7 +39,7 @@ __all__, __getattr__, __dir__ = lazy_exports(
         "checks": "check_dataset",
         "dataset": "Dataset Photos make_dataset",
         "imports": "CaptionFile ImportReport import_dataset",
-        "merging": "MergeReport merge_datasets",
+        "derived": "MergeReport merge_datasets",
         "records": "ENTITY_TYPES Box Caption Chain Mention Photo",
         "statistics": "compute_statistics",
         "formats": "convert_dataset",

@@ -413,8 +413,8 @@ def _coverage(shape: str, side: int) -> npt.NDArray[np.float64]:
     return np.asarray(fine.reduce(_SUPERSAMPLING), dtype=np.float64) / 255
 
 
-def _ellipse(x: float, y: float, width: float, height: float, corners: int = 48) -> _Polygon:
-    turns = [2 * math.pi * i / corners for i in range(corners)]
+def _ellipse(x: float, y: float, width: float, height: float) -> _Polygon:
+    turns = [math.pi * i / 24 for i in range(48)]
     return tuple((x + width / 2 * math.cos(turn), y + height / 2 * math.sin(turn)) for turn in turns)
 
 

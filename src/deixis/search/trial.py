@@ -15,7 +15,7 @@ import numpy as np
 
 from deixis.arrays import BoolArray, Floats
 from deixis.data.dataset import Dataset
-from deixis.data.merging import named_splits
+from deixis.data.derived import named_splits
 from deixis.language.sentence import Sentence
 from deixis.language.words import senses, stem
 from deixis.models.photo_features import compute_features

@@ -271,10 +271,10 @@ def _read_graph(file: CheckedFile) -> bytes:
         return file.read()
 
 
-def find_damage(folder: Path, depth: int = 1) -> Iterator[str]:
+def find_damage(folder: Path) -> Iterator[str]:
     """Read all files of a directory and its parts, and yield one line for each that is damaged or has no checksum."""
     try:
-        artifact = _read(folder, mapped=True, keep_half=True, depth=depth)
+        artifact = _read(folder, mapped=True, keep_half=True, depth=1)
     except DeixisError as error:
         yield str(error)
         return
