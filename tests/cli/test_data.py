@@ -5,10 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -130,53 +128,6 @@ def test_a_user_error_is_one_line_and_writes_nothing(
 ) -> None:
     assert words in command.error(*arguments)
     assert list(tmp_path.iterdir()) == []
-
-
-def start_and_pause_import(tmp_path: Path) -> subprocess.Popen[str]:
-    """Start an import of 4000 photos and stop it halfway; it continues on SIGCONT."""
-    (tmp_path / "many" / "Sentences").mkdir(parents=True)
-    for number in range(4000):
-        (tmp_path / "many" / "Sentences" / f"{number}.txt").write_text("[/EN#1/people A man] runs .\n" * 5)
-    command = [sys.executable, "-m", "deixis.cli.main", "data", "import", "--entities", "many", "--out", "data"]
-    process = subprocess.Popen(
-        command,
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        # A background process ignores SIGINT, and its children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    until = time.monotonic() + 60
-    while not list(tmp_path.glob(".data.partial-*/photos.arrow")):
-        assert time.monotonic() < until
-        assert process.poll() is None, "it finished before it could be interrupted"
-        time.sleep(0.005)
-    process.send_signal(signal.SIGSTOP)
-    return process
-
-
-def test_ctrl_c_leaves_no_partial_data_set(tmp_path: Path) -> None:
-    process = start_and_pause_import(tmp_path)
-    process.send_signal(signal.SIGINT)
-    process.send_signal(signal.SIGCONT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert errors.strip().splitlines() == ["deixis: interrupted; completed work was saved"]
-    assert os.listdir(tmp_path) == ["many"]
-
-
-def test_a_second_import_into_the_same_directory_is_refused_unless_the_first_was_killed(
-    tmp_path: Path, command: Command
-) -> None:
-    process = start_and_pause_import(tmp_path)
-    assert "data: " in command.error("data", "import", "--entities", "many", "--out", "data")
-    process.kill()
-    process.communicate(timeout=60)
-    assert not (tmp_path / "data").exists()
-    command("data", "import", "--entities", "many", "--out", "data")
-    assert not list(tmp_path.glob(".data.*"))
-    assert len(Dataset(tmp_path / "data").photos) == 4000
 
 
 @pytest.fixture

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import random
 import shutil
-import signal
 import sqlite3
-import subprocess
-import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from deixis.data.samples import SAMPLES
-from deixis.search.index.sqlite import open_for_reading
 from deixis.search.index.update import remembered_roots
 from deixis.storage.checksums import register_checks
 from tests.cli.conftest import Command
@@ -122,45 +115,6 @@ def test_links_that_are_not_followed_are_named(few: Path, tmp_path: Path, comman
     assert "1 link to a folder (name" in command("index", few, "--into", "index")[1]
 
 
-_CHILD = """
-import sys
-from pathlib import Path
-from deixis.search.index import update_index
-from deixis.search.collection import search_encoder
-from deixis.search.encoder import PHOTO_MODEL
-encoder = search_encoder(PHOTO_MODEL)
-update_index(sys.argv[1], [sys.argv[2]], encoder, on_committed=lambda path: print(path.name, flush=True))
-"""
-"""Does what `deixis index` does and prints each photo as soon as it is committed."""
-
-
-@pytest.mark.slow
-def test_killed_processes_neither_lose_nor_duplicate_photos(tmp_path: Path, command: Command) -> None:
-    """Two kills at random times; DEIXIS_KILLS=20 for more."""
-    rng, photos, index = random.Random(0), tmp_path / "photos", tmp_path / "index"
-    photos.mkdir()
-    for number in range(4):
-        for path in (SAMPLES / "images").glob("*.jpg"):  # other bytes, the same photo
-            (photos / f"{number} {path.name}").write_bytes(path.read_bytes() + bytes([number]))
-    reported: set[str] = set()
-    for _ in range(int(os.environ.get("DEIXIS_KILLS", "2"))):
-        child = subprocess.Popen([sys.executable, "-c", _CHILD, index, photos], stdout=subprocess.PIPE, text=True)
-        assert child.stdout is not None
-        child.stdout.readline()  # the first photos are done
-        time.sleep(rng.uniform(0, 2))
-        child.send_signal(signal.SIGKILL)
-        reported |= set(child.stdout.read().split("\n")) - {""}
-        child.wait()
-        with closing(open_for_reading(index)) as connection:
-            names = [row[0].decode() for row in connection.execute("SELECT name FROM photos")]
-        assert len(names) == len(set(names))
-        assert reported <= set(names)
-        if len(reported) > 42:
-            shutil.rmtree(index)
-            reported = set()
-    assert command.json("index", photos, "--into", index)["photos"] == 56
-
-
 def test_files_that_are_no_photos_are_refused_and_never_remembered(few: Path, command: Command) -> None:
     notes = few / "notes.txt"
     notes.write_text("no photo")
@@ -170,10 +124,3 @@ def test_files_that_are_no_photos_are_refused_and_never_remembered(few: Path, co
     assert command.json("index", *few.iterdir(), "--into", "index")["photos"] == 3
     assert sorted(remembered_roots("index")) == sorted(few / f"{name}.jpg" for name in ("cat", "coffee", "dogs"))
     assert command.json("index", "--into", "index")["unchanged"] == 3
-
-
-def test_a_run_that_skipped_every_file_is_not_success(command: Command, tmp_path: Path) -> None:
-    (tmp_path / "photos").mkdir()
-    (tmp_path / "photos" / "broken.jpg").write_bytes(b"no photo")
-    assert "skipped" in command("index", tmp_path / "photos", "--into", tmp_path / "index", code=2)[1]
-    assert "empty" in command.error("index", "", "--into", tmp_path / "index")

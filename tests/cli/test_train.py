@@ -146,26 +146,6 @@ def test_ctrl_c_keeps_the_older_model_and_the_features(
     assert len(FeatureStore("data/features/colours")) == 24
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize("moment", ["fit_blocks", "to_artifact"])
-def test_a_killed_run_leaves_no_partial_model_and_the_next_run_removes_its_files(
-    data: Path, command: Command, moment: str
-) -> None:
-    child = os.fork()
-    if child == 0:
-        setattr(CCA, moment, lambda self, *arguments: os.kill(os.getpid(), signal.SIGKILL))
-        try:
-            command(*TRAIN)
-        finally:
-            os._exit(0)
-    assert os.waitpid(child, 0)[1] == signal.SIGKILL
-    assert not Path("cca.model").exists()
-    assert set(FeatureStore("data/features/colours").ids) >= {"0000", "0001"}
-    command(*TRAIN)
-    assert load("cca.model").model.dimension == 2
-    assert sorted(path.name for path in Path().iterdir()) == ["cca.model", "data", "images"]
-
-
 @pytest.fixture
 def quarters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Photos with coloured quarters in ./data, and their features in ./store."""

@@ -39,7 +39,7 @@ from deixis.papers.results import ModelScores
 from deixis.search.calibration import Calibration
 from deixis.search.index import PhotoFilter, update_index
 from deixis.storage.artifacts import Artifact, read_artifact
-from deixis.vision.proposals import fixed
+from deixis.vision.proposals import FixedProposer
 from tests.faults.conftest import assert_one_line
 from tests.faults.scenarios import SCENARIOS
 from tests.language.features.test_captions import make_data as captioned_data
@@ -200,7 +200,8 @@ KINDS: dict[str, tuple[Callable[[Path], None], Read]] = {
     "photo score": shipped_file(SHIPPED_FILE, ScoreWeights.load),
     "boxes": shipped_file(BOXES, BoxCalibration.load),
     "fixed boxes": shipped_file(
-        Path(fixed.__file__).with_name("fixed_boxes.json"), lambda path: fixed.FixedProposer.load(path).boxes.tolist()
+        PACKAGE / "vision/proposals/fixed_boxes.json",
+        lambda path: FixedProposer.load(path).boxes.tolist(),
     ),
     **{name: shipped_folder(name) for name in (*MODELS, *PARTS)},
 }

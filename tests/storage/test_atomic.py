@@ -1,12 +1,8 @@
-"""Atomic directories and files, through kills and full disks."""
+"""Atomic directories and files; kills, two processes and full disks are in `tests/faults`."""
 
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -74,65 +70,6 @@ def test_an_old_directory_moved_away_by_a_killed_process_is_restored(tmp_path: P
     with pytest.raises(DeixisError, match="made"):
         write(tmp_path / "made", "new")
     assert (tmp_path / "made" / "a").read_text() == "old"
-
-
-WRITE_SLOWLY = """
-import sys, time
-from deixis.storage.atomic import new_directory
-with new_directory(sys.argv[1]) as folder:
-    (folder / "a").write_text("a")
-    print("begun", flush=True)
-    time.sleep(60)
-"""
-
-
-@pytest.fixture
-def slow_writer(tmp_path: Path):  # type: ignore[no-untyped-def]
-    command = [sys.executable, "-c", WRITE_SLOWLY, str(tmp_path / "made")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "begun\n"
-    yield process
-    process.kill()
-    process.wait()
-    process.stdout.close()
-
-
-def test_a_second_process_is_refused(tmp_path: Path, slow_writer: subprocess.Popen[str]) -> None:
-    with pytest.raises(DeixisError, match="made"), new_directory(tmp_path / "made"):
-        pass
-
-
-def test_a_killed_process_does_not_block_the_next(tmp_path: Path, slow_writer: subprocess.Popen[str]) -> None:
-    slow_writer.send_signal(signal.SIGKILL)
-    slow_writer.wait()
-    assert visible(tmp_path) == []
-    write(tmp_path / "made", "b")
-    assert (tmp_path / "made" / "a").read_text() == "b"
-    assert not list(tmp_path.glob(".made.partial-*"))
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path):  # type: ignore[no-untyped-def]
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)], capture_output=True, check=False
-    )
-    if mount.returncode:
-        pytest.skip("no right to mount a small file system here")
-    yield folder
-    time.sleep(0.05)
-    subprocess.run(["umount", "-l", str(folder)], check=False)
-
-
-def test_a_full_disk_raises_and_leaves_nothing(small_disk: Path) -> None:
-    with pytest.raises(DeixisError, match="the disk is full"), new_directory(small_disk / "made") as folder:
-        (folder / "a").write_bytes(b"x" * 100_000)
-    assert visible(small_disk) == []
-    with pytest.raises(DeixisError, match="the disk is full"), new_file(small_disk / "file") as unfinished:
-        unfinished.write_bytes(b"x" * 100_000)
-    assert visible(small_disk) == []
 
 
 def test_a_file_keeps_its_old_content_when_the_block_fails(tmp_path: Path) -> None:
