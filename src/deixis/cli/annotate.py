@@ -12,12 +12,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deixis.cli.output import Json, To, note, plural, print_json, print_table, progress
+from deixis.cli.output import (
+    Force,
+    Json,
+    Out,
+    Split,
+    To,
+    argument,
+    flag,
+    note,
+    numbers_table,
+    option,
+    plural,
+    print_json,
+    print_result,
+    print_table,
+    progress,
+)
 from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from deixis.annotate.help.proposals import ProposalCounts
     from deixis.annotate.progress import Progress
     from deixis.annotate.project import Additions, Project
@@ -25,19 +39,16 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Annotate captioned photos with coreference chains and boxes.", no_args_is_help=True)
 
-Folder = Annotated[Path, typer.Argument(metavar="PROJECT", help="Project directory.", show_default=False)]
-Data = Annotated[Path, typer.Option("--data", metavar="DATA", help="Data set directory.", show_default=False)]
-Split = Annotated[str | None, typer.Option(metavar="NAME", help="Only photos of this split.")]
+Folder = Annotated[Path, argument("PROJECT", "Project directory.")]
+Data = Annotated[Path, option("DATA", "Data set directory.", "--data", show_default=False)]
 FindMentions = Annotated[
-    bool, typer.Option("--find-mentions", help="Find phrases in all captions, even if the data set has mentions.")
+    bool, flag("--find-mentions", "Find phrases in all captions, even if the data set has mentions.")
 ]
 PreAnnotated = Annotated[
-    bool,
-    typer.Option("--pre-annotated", help="Take the chains and boxes of the data set; workers verify and judge them."),
+    bool, flag("--pre-annotated", "Take the chains and boxes of the data set; workers verify and judge them.")
 ]
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory to create.", show_default=False)]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name or id of the worker.")]
-Live = Annotated[bool, typer.Option("--live", help="Use the paid service instead of the sandbox.")]
+Name = Annotated[str, argument("NAME", "Name or id of the worker.")]
+Live = Annotated[bool, flag("--live", "Use the paid service instead of the sandbox.")]
 
 _MAX_LISTED = 5
 """Number of skipped photos that are listed."""
@@ -55,26 +66,6 @@ def _open(folder: Path, *, checked: bool = True) -> Iterator[Project]:
         project.close()
 
 
-def _print(json: bool, document: object, *lines: str) -> None:
-    """Print a document as JSON, or lines for people."""
-    if json:
-        print_json(document)
-    else:
-        print("\n".join(lines))
-
-
-def _table(first: str, numbers: Sequence[str], last: str | None = None) -> Table:
-    """Make a table whose columns of numbers are aligned to the right."""
-    from rich.table import Table
-
-    table = Table(first)
-    for heading in numbers:
-        table.add_column(heading, justify="right")
-    if last is not None:
-        table.add_column(last)
-    return table
-
-
 @app.command()
 def init(
     project: Folder,
@@ -82,39 +73,28 @@ def init(
     split: Split = None,
     find_mentions: FindMentions = False,
     pre_annotated: PreAnnotated = False,
-    known: Annotated[
-        Path | None,
-        typer.Option(metavar="DATA", help="Annotated photos for qualification tests and hidden checks."),
-    ] = None,
-    known_split: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only photos of this split of --known.")
-    ] = None,
+    known: Annotated[Path | None, option("DATA", "Annotated photos for qualification tests and hidden checks.")] = None,
+    known_split: Annotated[str | None, option("NAME", "Only photos of this split of --known.")] = None,
     database: Annotated[
-        str | None, typer.Option(metavar="URL", help="PostgreSQL database; by default, an SQLite file in the project.")
+        str | None, option("URL", "PostgreSQL database; by default, an SQLite file in the project.")
     ] = None,
     propose: Annotated[
-        str | None,
-        typer.Option(
-            metavar="links,boxes", help="Let models propose links, boxes or both; workers accept or correct them."
-        ),
+        str | None, option("links,boxes", "Let models propose links, boxes or both; workers accept or correct them.")
     ] = None,
     order: Annotated[
-        str | None,
-        typer.Option(metavar="ORDER", help="Order of the photos: added, or uncertain (least certain proposals first)."),
+        str | None, option("ORDER", "Order of the photos: added, or uncertain (least certain proposals first).")
     ] = None,
     pairs: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Judge phrase–region pairs instead: correspondences of hm-lstm, or a prediction file of any system.",
+        option(
+            "FILE", "Judge phrase–region pairs instead: correspondences of hm-lstm, or a prediction file of any system."
         ),
     ] = None,
     group_links: Annotated[
-        bool,
-        typer.Option("--group-links", help="Ask about all phrases that could be the same at once, not about pairs."),
+        bool, flag("--group-links", "Ask about all phrases that could be the same at once, not about pairs.")
     ] = False,
-    team: Annotated[str | None, typer.Option(metavar="2|5|50", help="Settings for a team of about this size.")] = None,
-    sample: Annotated[int, typer.Option(min=1, metavar="N", help="Number of pairs to draw at random.")] = 2000,
+    team: Annotated[str | None, option("2|5|50", "Settings for a team of about this size.")] = None,
+    sample: Annotated[int, option("N", "Number of pairs to draw at random.", min=1)] = 2000,
     json: Json = False,
 ) -> None:
     """Create a project from captioned photos."""
@@ -204,7 +184,7 @@ def add(
     _note_additions(found, pre_annotated, data)
     if not found.photos + found.existing:
         raise DeixisError(f"{project}: nothing was added, since no photo of {data} can be annotated")
-    _print(
+    print_result(
         json,
         {"project": str(project), "photos": found.photos, "there_already": found.existing},
         f"{project}: {plural(found.photos, 'photo')} added, {found.existing:,} existed already",
@@ -214,18 +194,13 @@ def add(
 @app.command()
 def invite(
     project: Folder,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the worker in the project.")],
-    role: Annotated[str, typer.Option(metavar="ROLE", help="worker, reviewer or owner.")] = "worker",
-    vouch: Annotated[bool, typer.Option("--vouch", help="Accept the worker without a record of earlier work.")] = False,
-    items: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Questions that the worker has answered elsewhere.")
-    ] = 0,
-    accuracy: Annotated[
-        float, typer.Option(min=0, max=1, metavar="A", help="Accuracy of these answers, from 0 to 1.")
-    ] = 0.0,
+    name: Annotated[str, argument("NAME", "Name of the worker in the project.")],
+    role: Annotated[str, option("ROLE", "worker, reviewer or owner.")] = "worker",
+    vouch: Annotated[bool, flag("--vouch", "Accept the worker without a record of earlier work.")] = False,
+    items: Annotated[int, option("N", "Questions that the worker has answered elsewhere.", min=0)] = 0,
+    accuracy: Annotated[float, option("A", "Accuracy of these answers, from 0 to 1.", min=0, max=1)] = 0.0,
     renew: Annotated[
-        bool,
-        typer.Option("--renew", help="Make a new link for somebody who was invited before; their password ends."),
+        bool, flag("--renew", "Make a new link for somebody who was invited before; their password ends.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -282,31 +257,19 @@ def serve(
     project: Folder,
     host: Annotated[
         str,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Address to listen on. Links to other addresses than this machine's own contain a token.",
-        ),
+        option("ADDRESS", "Address to listen on. Links to other addresses than this machine's own contain a token."),
     ] = "127.0.0.1",
     port: Annotated[
-        int | None,
-        typer.Option(
-            metavar="PORT", min=0, max=65535, help="Port (default: 7861, or a free one if that is in use; 0: any)."
-        ),
+        int | None, option("PORT", "Port (default: 7861, or a free one if that is in use; 0: any).", min=0, max=65535)
     ] = None,
-    url: Annotated[
-        str, typer.Option(metavar="URL", help="Public address, if an HTTPS reverse proxy forwards requests.")
-    ] = "",
+    url: Annotated[str, option("URL", "Public address, if an HTTPS reverse proxy forwards requests.")] = "",
     oidc_issuer: Annotated[
-        str,
-        typer.Option(
-            metavar="URL", help="Let invited people sign in with this OpenID Connect provider; needs deixis[oidc]."
-        ),
+        str, option("URL", "Let invited people sign in with this OpenID Connect provider; needs deixis[oidc].")
     ] = "",
     oidc_client: Annotated[
-        str,
-        typer.Option(metavar="ID", help="Client id at the provider; its secret, if any, is in DEIXIS_OIDC_SECRET."),
+        str, option("ID", "Client id at the provider; its secret, if any, is in DEIXIS_OIDC_SECRET.")
     ] = "",
-    no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
+    no_open: Annotated[bool, flag("--no-open", "Do not open a browser.")] = False,
 ) -> None:
     """Start the web server of a project; Ctrl-C stops it.
 
@@ -339,9 +302,7 @@ def serve(
 @app.command()
 def status(
     project: Folder,
-    pay: Annotated[
-        Path | None, typer.Option(metavar="FILE.csv", help="Write the hours and pay of all workers.")
-    ] = None,
+    pay: Annotated[Path | None, option("FILE.csv", "Write the hours and pay of all workers.")] = None,
     json: Json = False,
 ) -> None:
     """Show progress, cost, agreement and accuracy of workers."""
@@ -368,7 +329,7 @@ def _print_status(found: Progress, project: Path) -> None:
         f"{plural(found.judged, 'judgement')} in {found.hours:,.1f} h, {found.cost:,.2f} {found.currency}; "
         f"{found.per_hour:,.0f} per hour; left: {left}"
     )
-    table = _table("task", ("open", "judged", "mean s", "known answers", "agreeing", "votes", "α"))
+    table = numbers_table("task", ("open", "judged", "mean s", "known answers", "agreeing", "votes", "α"))
     for task in found.tasks:
         alpha = "" if task.agreement is None else f"{task.agreement:.2f}"
         agreeing = "" if task.agreeing is None else f"{task.agreeing:.0%}"
@@ -389,7 +350,9 @@ def _print_status(found: Progress, project: Path) -> None:
         )
     if not found.workers:
         return
-    table = _table("worker", ("judged", "skipped", "hours", found.currency, "checked", "accuracy", "seen"), "level")
+    table = numbers_table(
+        "worker", ("judged", "skipped", "hours", found.currency, "checked", "accuracy", "seen"), "level"
+    )
     now = time()
     in_use = {task.task for task in found.tasks}
     for each in found.workers:
@@ -418,9 +381,7 @@ def _describe_seen(at: float | None, now: float) -> str:
 @app.command()
 def pairs(
     project: Folder,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE.jsonl", help="Write each pair with its votes.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, option("FILE.jsonl", "Write each pair with its votes.", show_default=False)] = None,
     json: Json = False,
 ) -> None:
     """Show the accuracy of phrase–region pairs, by the majority of those who judged them."""
@@ -457,31 +418,21 @@ def pairs(
 @app.command()
 def review(
     project: Folder,
-    photo: Annotated[str | None, typer.Argument(metavar="PHOTO", help="Show the history of this photo.")] = None,
-    reviewer: Annotated[
-        str | None, typer.Option("--as", metavar="NAME", help="Name of the reviewer; required for decisions.")
-    ] = None,
-    mention: Annotated[
-        str | None, typer.Option(metavar="CAPTION:SPAN", help="A mention as the history names it, such as 0:2-7.")
-    ] = None,
+    photo: Annotated[str | None, argument("PHOTO", "Show the history of this photo.")] = None,
+    reviewer: Annotated[str | None, option("NAME", "Name of the reviewer; required for decisions.", "--as")] = None,
+    mention: Annotated[str | None, option("CAPTION:SPAN", "A mention as the history names it, such as 0:2-7.")] = None,
     decide: Annotated[
         str | None,
-        typer.Option(
-            metavar="ANSWER",
-            help="For a chain: all, more, box, scene or 'no box'; for a phrase: keep, drop or add; "
+        option(
+            "ANSWER",
+            "For a chain: all, more, box, scene or 'no box'; for a phrase: keep, drop or add; "
             "for an open question: an answer of its task, or 'ask again' after skips.",
         ),
     ] = None,
-    undo: Annotated[int | None, typer.Option(metavar="EVENT", help="Undo this event.")] = None,
-    reinstate: Annotated[
-        str | None, typer.Option(metavar="NAME:TASK", help="Let a suspended worker try again.")
-    ] = None,
-    reassign: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Give what waits for a worker who is absent to others.")
-    ] = None,
-    until: Annotated[
-        int | None, typer.Option(metavar="EVENT", help="Show the photo as it was after this event.")
-    ] = None,
+    undo: Annotated[int | None, option("EVENT", "Undo this event.")] = None,
+    reinstate: Annotated[str | None, option("NAME:TASK", "Let a suspended worker try again.")] = None,
+    reassign: Annotated[str | None, option("NAME", "Give what waits for a worker who is absent to others.")] = None,
+    until: Annotated[int | None, option("EVENT", "Show the photo as it was after this event.")] = None,
     json: Json = False,
 ) -> None:
     """Review photos.
@@ -492,7 +443,7 @@ def review(
     with _open(project) as opened:
         if decide or undo is not None or reinstate or reassign:
             done = _record_decision(opened, reviewer, photo, mention, decide, undo, reinstate, reassign)
-            _print(json, done, ", ".join(f"{key} {value}" for key, value in done.items()))
+            print_result(json, done, ", ".join(f"{key} {value}" for key, value in done.items()))
         elif photo:
             _print_history(opened, photo, until, json)
         else:
@@ -589,12 +540,12 @@ def export(
     project: Folder,
     to: To,
     out: Out,
-    unfinished: Annotated[bool, typer.Option("--unfinished", help="Include unfinished photos.")] = False,
-    with_photos: Annotated[bool, typer.Option("--with-photos", help="Include the image files.")] = False,
+    unfinished: Annotated[bool, flag("--unfinished", "Include unfinished photos.")] = False,
+    with_photos: Annotated[bool, flag("--with-photos", "Include the image files.")] = False,
     pictures: Annotated[
-        bool, typer.Option("--pictures", help="Also draw each photo; boxes of models are dotted and labelled.")
+        bool, flag("--pictures", "Also draw each photo; boxes of models are dotted and labelled.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing directory.")] = False,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Export the annotations with the provenance of each chain."""
@@ -651,19 +602,15 @@ def backup(project: Folder, out: Out, json: Json = False) -> None:
 
     with _open(project) as opened:
         events = backup_project(opened, out)
-    _print(json, {"out": str(out), "events": events}, f"{out}: {plural(events, 'event')}")
+    print_result(json, {"out": str(out), "events": events}, f"{out}: {plural(events, 'event')}")
 
 
 @app.command()
 def restore(
-    backup: Annotated[Path, typer.Argument(metavar="BACKUP", help="Directory that `backup` made.", show_default=False)],
+    backup: Annotated[Path, argument("BACKUP", "Directory that `backup` made.")],
     project: Folder,
-    database: Annotated[
-        str | None, typer.Option(metavar="URL", help="Empty PostgreSQL database; by default, an SQLite file.")
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace the project, which is kept beside the new one.")
-    ] = False,
+    database: Annotated[str | None, option("URL", "Empty PostgreSQL database; by default, an SQLite file.")] = None,
+    force: Annotated[bool, flag("--force", "Replace the project, which is kept beside the new one.")] = False,
     json: Json = False,
 ) -> None:
     """Make a project of a backup, after a check of all its rows. Its server must not run."""
@@ -672,7 +619,7 @@ def restore(
     events, old = restore_project(backup, project, url=database, replace=force)
     about = {"project": str(project), "events": events, "replaced": str(old) if old else None}
     kept = [f"the replaced project is in {old}"] if old else []
-    _print(json, about, f"{project}: {plural(events, 'event')} restored from {backup}", *kept)
+    print_result(json, about, f"{project}: {plural(events, 'event')} restored from {backup}", *kept)
 
 
 @app.command()
@@ -686,7 +633,7 @@ def forget(project: Folder, name: Name, json: Json = False) -> None:
     with _open(project) as opened:
         worker = forget_worker(opened, name)
     line = f"{name}: forgotten; judgements stay under {worker.id}"
-    _print(json, {"worker": worker.id, "forgotten": True}, line)
+    print_result(json, {"worker": worker.id, "forgotten": True}, line)
     if not json:
         note("earlier backups still contain the name")
 
@@ -695,7 +642,7 @@ def forget(project: Folder, name: Name, json: Json = False) -> None:
 def suspend(
     project: Folder,
     name: Name,
-    resume: Annotated[bool, typer.Option("--resume", help="End the suspension.")] = False,
+    resume: Annotated[bool, flag("--resume", "End the suspension.")] = False,
     json: Json = False,
 ) -> None:
     """Suspend a worker, or end a suspension.
@@ -708,18 +655,16 @@ def suspend(
         worker = (resume_worker if resume else suspend_worker)(opened, name)
     end = f"{name}: suspended; to end it: deixis annotate suspend {project} {quote(name)} --resume"
     line = f"{name}: may work again" if resume else end
-    _print(json, {"worker": worker.id, "suspended": worker.suspended}, line)
+    print_result(json, {"worker": worker.id, "suspended": worker.suspended}, line)
 
 
 @app.command()
 def token(
     project: Folder,
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Name or id of the worker whose rights the token has.")
-    ] = None,
-    use: Annotated[str, typer.Option("--for", metavar="TEXT", help="What the token is for.")] = "script",
-    days: Annotated[int, typer.Option(min=1, metavar="N", help="Days until it expires.")] = 365,
-    revoke: Annotated[str | None, typer.Option(metavar="ID", help="Revoke the token with this id.")] = None,
+    name: Annotated[str | None, argument("NAME", "Name or id of the worker whose rights the token has.")] = None,
+    use: Annotated[str, option("TEXT", "What the token is for.", "--for")] = "script",
+    days: Annotated[int, option("N", "Days until it expires.", min=1)] = 365,
+    revoke: Annotated[str | None, option("ID", "Revoke the token with this id.")] = None,
     json: Json = False,
 ) -> None:
     """Make an API token for programs, or list or revoke tokens.
@@ -733,10 +678,10 @@ def token(
     with _open(project) as opened:
         if revoke:
             revoke_token(opened, revoke)
-            _print(json, {"revoked": revoke}, f"{revoke}: revoked")
+            print_result(json, {"revoked": revoke}, f"{revoke}: revoked")
         elif name:
             number, secret = create_token(opened, name, use, days=days)
-            _print(json, {"id": number, "token": secret}, secret)
+            print_result(json, {"id": number, "token": secret}, secret)
             note("this is shown once; anyone who has it acts as this worker")
         else:
             found = list_tokens(opened)
@@ -745,7 +690,7 @@ def token(
                 for each in found
             )
             if json or found:
-                _print(json, [asdict(each) for each in found], *lines)
+                print_result(json, [asdict(each) for each in found], *lines)
             if not found:
                 note(f"no tokens; make one with: deixis annotate token {project} NAME")
 
@@ -753,17 +698,12 @@ def token(
 @app.command()
 def webhook(
     project: Folder,
-    add: Annotated[str | None, typer.Option(metavar="URL", help="Send messages to this address.")] = None,
+    add: Annotated[str | None, option("URL", "Send messages to this address.")] = None,
     on: Annotated[
-        str,
-        typer.Option(
-            metavar="KINDS", help="Messages for --add: judgement, photo.finished, photo.reopened, review.needed."
-        ),
+        str, option("KINDS", "Messages for --add: judgement, photo.finished, photo.reopened, review.needed.")
     ] = "photo.finished,review.needed",
-    remove: Annotated[str | None, typer.Option(metavar="ID", help="Remove a webhook.")] = None,
-    retry: Annotated[
-        str | None, typer.Option(metavar="ID", help="Send the messages of a webhook that were given up again.")
-    ] = None,
+    remove: Annotated[str | None, option("ID", "Remove a webhook.")] = None,
+    retry: Annotated[str | None, option("ID", "Send the messages of a webhook that were given up again.")] = None,
     json: Json = False,
 ) -> None:
     """Send signed messages about judgements and photos to other programs, or list where they go.
@@ -775,14 +715,14 @@ def webhook(
     with _open(project) as opened:
         if add:
             made = add_webhook(opened, add, [kind.strip() for kind in on.split(",")])
-            _print(json, asdict(made), f"{made.id}: {made.url}", f"secret: {made.secret}")
+            print_result(json, asdict(made), f"{made.id}: {made.url}", f"secret: {made.secret}")
             note("the secret is shown once; receivers check signatures with deixis.annotate.verify_webhook")
         elif remove:
             remove_webhook(opened, remove)
-            _print(json, {"removed": remove}, f"{remove}: removed")
+            print_result(json, {"removed": remove}, f"{remove}: removed")
         elif retry:
             count = retry_failed(opened, retry)
-            _print(json, {"again": count}, f"{plural(count, 'message')} will be sent again")
+            print_result(json, {"again": count}, f"{plural(count, 'message')} will be sent again")
         else:
             found = list_webhooks(opened)
             lines = (
@@ -791,7 +731,7 @@ def webhook(
                 for each in found
             )
             if json or found:
-                _print(json, [asdict(each) for each in found], *lines)
+                print_result(json, [asdict(each) for each in found], *lines)
             if not found:
                 note(f"no webhooks; add one with: deixis annotate webhook {project} --add URL")
 
@@ -822,18 +762,12 @@ def _note_proposals(counts: ProposalCounts) -> None:
 @app.command()
 def hire(
     project: Folder,
-    url: Annotated[
-        str, typer.Option(metavar="URL", help="Public address of the server: https://…", show_default=False)
-    ],
-    people: Annotated[
-        int, typer.Option(metavar="N", help="Number of workers; each does one assignment.", show_default=False)
-    ],
-    reward: Annotated[
-        float, typer.Option(metavar="DOLLARS", help="Payment per assignment, in US dollars.", show_default=False)
-    ],
-    items: Annotated[int, typer.Option(metavar="N", help="Questions per assignment.")] = 20,
-    minutes: Annotated[int, typer.Option(metavar="N", help="Time per assignment, in minutes.")] = 60,
-    days: Annotated[int, typer.Option(metavar="N", help="Number of days the HIT is available.")] = 7,
+    url: Annotated[str, option("URL", "Public address of the server: https://…", show_default=False)],
+    people: Annotated[int, option("N", "Number of workers; each does one assignment.", show_default=False)],
+    reward: Annotated[float, option("DOLLARS", "Payment per assignment, in US dollars.", show_default=False)],
+    items: Annotated[int, option("N", "Questions per assignment.")] = 20,
+    minutes: Annotated[int, option("N", "Time per assignment, in minutes.")] = 60,
+    days: Annotated[int, option("N", "Number of days the HIT is available.")] = 7,
     live: Live = False,
     json: Json = False,
 ) -> None:
@@ -869,7 +803,7 @@ def settle(project: Folder, live: Live = False, json: Json = False) -> None:
     with _open(project) as opened:
         done = find_workforce().settle(opened, live=live)
     yourself = "approve or reject it yourself"
-    _print(
+    print_result(
         json,
         asdict(done),
         f"{plural(len(done.approved), 'assignment')} approved",
@@ -880,9 +814,7 @@ def settle(project: Folder, live: Live = False, json: Json = False) -> None:
 
 @app.command()
 def workflow(
-    picture: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the table as a PNG, SVG or PDF file.")
-    ] = None,
+    picture: Annotated[Path | None, option("FILE", "Draw the table as a PNG, SVG or PDF file.")] = None,
     json: Json = False,
 ) -> None:
     """Show the transition table of the tasks."""

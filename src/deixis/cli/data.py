@@ -10,14 +10,17 @@ import typer
 
 from deixis.cli.output import (
     Data,
+    Force,
     Images,
     Json,
+    Out,
     Split,
     To,
     argument,
     flag,
     hint,
     note,
+    numbers_table,
     option,
     plural,
     print_json,
@@ -36,9 +39,6 @@ if TYPE_CHECKING:
     from deixis.data.statistics import Statistics
 
 app = typer.Typer(help="Import, merge, split, check, convert and count data sets.", no_args_is_help=True)
-
-Out = Annotated[Path, option("DIR", "Directory to create.", "--out", show_default=False)]
-Force = Annotated[bool, flag("--force", "Replace an existing directory.")]
 
 
 @app.command("import")
@@ -277,8 +277,6 @@ def stats(
 
 def print_statistics(found: Statistics) -> None:
     """Print sentences and a table as in the paper."""
-    from rich.table import Table
-
     ratios = found.as_json()
     print(
         f"{plural(found.photos, 'photo')} with {plural(found.captions, 'caption')} "
@@ -301,9 +299,8 @@ def print_statistics(found: Statistics) -> None:
         f"{found.chains_with_one_box_percent:.1f} % have one box, "
         f"{found.chains_with_several_boxes_percent:.1f} % several, {found.chains_without_box_percent:.1f} % none."
     )
-    table = Table("type")
-    for heading in ("chains", "mentions", "boxes", "mentions/chain", "boxes/chain", "% of photos"):
-        table.add_column(heading, justify="right")
+    numbers = ("chains", "mentions", "boxes", "mentions/chain", "boxes/chain", "% of photos")
+    table = numbers_table("type", numbers)
     for row in found.types:
         counts = (f"{row.chains:,}", f"{row.mentions:,}", f"{row.boxes:,}")
         per_chain = (f"{row.mentions_per_chain:.2f}", f"{row.boxes_per_chain:.2f}")

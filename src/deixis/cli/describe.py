@@ -5,37 +5,32 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from deixis.cli.output import Json, hint, print_json, working
+from deixis.cli.output import Json, argument, flag, hint, option, print_json, working
 from deixis.errors import DeixisError
 
 
 def describe(
-    photo: Annotated[Path, typer.Argument(metavar="PHOTO", help="Photo file.", show_default=False)],
+    photo: Annotated[Path, argument("PHOTO", "Photo file.")],
     region: Annotated[
-        str | None, typer.Option(metavar="x1,y1,x2,y2", help="Region in pixels (default: the most salient regions).")
+        str | None, option("x1,y1,x2,y2", "Region in pixels (default: the most salient regions).")
     ] = None,
-    top: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Maximum number of phrases per region.")] = 5,
-    regions: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of regions.")] = 10,
+    top: Annotated[int, option("N", "Maximum number of phrases per region.", min=1, max=1000)] = 5,
+    regions: Annotated[int, option("N", "Maximum number of regions.", min=1)] = 10,
     picture: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw the regions and phrases, and write the picture to FILE."),
+        Path | None, option("FILE", "Draw the regions and phrases, and write the picture to FILE.")
     ] = None,
     long: Annotated[
-        bool, typer.Option("--long", help="Use long phrases, such as 'a man in a red hat', instead of short ones.")
+        bool, flag("--long", "Use long phrases, such as 'a man in a red hat', instead of short ones.")
     ] = False,
     bank: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Phrases to choose from, instead of those of the model: a text file with one per line, optionally "
+        option(
+            "FILE",
+            "Phrases to choose from, instead of those of the model: a text file with one per line, optionally "
             "followed by a tab and a count.",
         ),
     ] = None,
-    model: Annotated[
-        str, typer.Option(metavar="NAME|DIR", help="Describer: a name from deixis models, or a directory.")
-    ] = "describer",
+    model: Annotated[str, option("NAME|DIR", "Describer: a name from deixis models, or a directory.")] = "describer",
     json: Json = False,
 ) -> None:
     """Describe regions of a photo with phrases."""

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from deixis.cli.output import Json, Split, argument, flag, hint, option, print_json, print_table, progress
+from deixis.cli.output import (
+    Json,
+    Split,
+    argument,
+    flag,
+    hint,
+    numbers_table,
+    option,
+    print_json,
+    print_table,
+    progress,
+)
 from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
@@ -315,11 +326,8 @@ def _print(found: Evaluation, data: Path | None, split: str | None, json: bool) 
 
 
 def _print_totals(title: str, result: Mapping[str, Any], compared: Mapping[str, Comparison]) -> None:
-    from rich.table import Table
-
-    table = Table(title)
-    for heading in ("score", "95 % interval", *(["difference", "95 % interval", "p"] if compared else [])):
-        table.add_column(heading, justify="right")
+    differences = ("difference", "95 % interval", "p") if compared else ()
+    table = numbers_table(title, ("score", "95 % interval", *differences))
     for name, value in result.items():
         if isinstance(value, float):
             row = [name, f"{value:.2f}", _bounds(result["interval"].get(name))]

@@ -12,9 +12,12 @@ import typer
 from deixis.cli.output import (
     Json,
     Scheduler,
+    argument,
+    flag,
     hint,
     note,
     open_scheduler,
+    option,
     plural,
     print_json,
     progress,
@@ -38,55 +41,48 @@ _MAX_LISTED = 10
 def index(
     photos: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="PHOTOS",
+        argument(
+            "PHOTOS",
+            "Photos, folders (searched recursively), or s3:// addresses (default: those of the index, again).",
             parser=photo_path,
-            help="Photos, folders (searched recursively), or s3:// addresses (default: those of the index, again).",
         ),
     ] = None,
     into: Annotated[
         str | None,
-        typer.Option(
-            "--into",
-            metavar="INDEX",
-            help="Index to create or update: @NAME, a folder or a postgresql:// address (default: your index, which "
+        option(
+            "INDEX",
+            "Index to create or update: @NAME, a folder or a postgresql:// address (default: your index, which "
             "other commands use too).",
+            "--into",
         ),
     ] = None,
-    source: Annotated[
-        str | None,
-        typer.Option("--from", metavar="INDEX", help="Copy another index instead of reading photos."),
-    ] = None,
+    source: Annotated[str | None, option("INDEX", "Copy another index instead of reading photos.", "--from")] = None,
     model: Annotated[
         str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="Model of whole photos and sentences: a shipped model (two-branch-fast takes half of the time and "
+        option(
+            "MODEL",
+            "Model of whole photos and sentences: a shipped model (two-branch-fast takes half of the time and "
             "finds less), a model directory or open-clip:ARCHITECTURE[:FILE] (default: that of the index, two-branch "
             "for a new one).",
             show_default=False,
         ),
     ] = None,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Empty the index first.")] = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Retry files that could not be read before.")] = False,
+    rebuild: Annotated[bool, flag("--rebuild", "Empty the index first.")] = False,
+    retry: Annotated[bool, flag("--retry", "Retry files that could not be read before.")] = False,
     exclude: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="PATTERN",
-            help="Leave out files and folders with such a name (Screenshots, '*.gif') or path ('2019/raw/*'). May be "
+        option(
+            "PATTERN",
+            "Leave out files and folders with such a name (Screenshots, '*.gif') or path ('2019/raw/*'). May be "
             "repeated; the index remembers the patterns, and '' forgets them. Hidden files, trash, @eaDir and "
             "node_modules are always left out.",
             show_default=False,
         ),
     ] = None,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Keep running, and update the index whenever photos change.")
-    ] = False,
+    watch: Annotated[bool, flag("--watch", "Keep running, and update the index whenever photos change.")] = False,
     remove: Annotated[
         bool,
-        typer.Option(
-            "--remove", help="Remove PHOTOS from the index, or the whole index if none are given. No file is deleted."
-        ),
+        flag("--remove", "Remove PHOTOS from the index, or the whole index if none are given. No file is deleted."),
     ] = False,
     approximate: Annotated[
         bool | None,
@@ -98,7 +94,7 @@ def index(
         ),
     ] = None,
     scheduler: Scheduler = None,
-    show_list: Annotated[bool, typer.Option("--list", help="List your indexes and where they are, and exit.")] = False,
+    show_list: Annotated[bool, flag("--list", "List your indexes and where they are, and exit.")] = False,
     json: Json = False,
 ) -> None:
     """Read photos into an index.

@@ -54,6 +54,8 @@ Scheduler = Annotated[
 Data = Annotated[Path, argument("DATA", "Data set directory.")]
 Images = Annotated[Path | None, option("DIR", "Photo folder, if it has moved.", "--images")]
 Split = Annotated[str | None, option("NAME", "Only photos of this split.", "--split")]
+Out = Annotated[Path, option("DIR", "Directory to create.", "--out", show_default=False)]
+Force = Annotated[bool, flag("--force", "Replace an existing directory.")]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -82,6 +84,18 @@ def print_table(table: Table) -> None:
     if not console.is_terminal:
         console.width = max(console.width, 120)
     console.print(table)
+
+
+def numbers_table(title: str, numbers: Sequence[str], last: str | None = None) -> Table:
+    """Make a table with columns of numbers, which are aligned to the right, between the first and the last one."""
+    from rich.table import Table
+
+    table = Table(title)
+    for heading in numbers:
+        table.add_column(heading, justify="right")
+    if last is not None:
+        table.add_column(last)
+    return table
 
 
 def show_name(name: object) -> str:

@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deixis.cli.output import Index, Json, hint, note, own_stream, plural, print_json, show_name, working
+from deixis.cli.output import (
+    Index,
+    Json,
+    argument,
+    flag,
+    hint,
+    note,
+    option,
+    own_stream,
+    plural,
+    print_json,
+    show_name,
+    working,
+)
 from deixis.errors import DeixisError
 from deixis.search.places import index_place, place_option
 
@@ -20,50 +33,43 @@ if TYPE_CHECKING:
 def search(
     words: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="SENTENCE",
-            help='English sentence. +WORD requires and -WORD excludes something: "dog +ball -snow", '
+        argument(
+            "SENTENCE",
+            'English sentence. +WORD requires and -WORD excludes something: "dog +ball -snow", '
             '"a beach without people". Filters: in:FOLDER -in:FOLDER camera:NAME after:DATE before:DATE album:NAME '
             "is:favourite is:undated.",
-            show_default=False,
         ),
     ] = None,
     index: Index = None,
     like: Annotated[
-        Path | None,
-        typer.Option(metavar="PHOTO", help="Find photos similar to this one, alone or together with SENTENCE."),
+        Path | None, option("PHOTO", "Find photos similar to this one, alone or together with SENTENCE.")
     ] = None,
     weight: Annotated[
-        float,
-        typer.Option(metavar="W", min=0, max=1, help="How much --like counts beside SENTENCE: 0 nothing, 1 all."),
+        float, option("W", "How much --like counts beside SENTENCE: 0 nothing, 1 all.", min=0, max=1)
     ] = 0.5,
-    top: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Maximum number of results.")] = 10,
+    top: Annotated[int, option("N", "Maximum number of results.", min=1, max=1000)] = 10,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Print the boxes and the probability of each phrase of the sentence.")
+        bool, flag("--explain", "Print the boxes and the probability of each phrase of the sentence.")
     ] = False,
-    after: Annotated[
-        str | None, typer.Option(metavar="DATE", help="Only photos taken on this date or later, such as 2024-06.")
-    ] = None,
-    before: Annotated[str | None, typer.Option(metavar="DATE", help="Only photos taken before this date.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Include improbable photos.")] = False,
+    after: Annotated[str | None, option("DATE", "Only photos taken on this date or later, such as 2024-06.")] = None,
+    before: Annotated[str | None, option("DATE", "Only photos taken before this date.")] = None,
+    everything: Annotated[bool, flag("--all", "Include improbable photos.")] = False,
     exact: Annotated[
-        bool, typer.Option("--exact", help="Search for the words as typed: no corrections, and no dates in words.")
+        bool, flag("--exact", "Search for the words as typed: no corrections, and no dates in words.")
     ] = False,
-    paths: Annotated[bool, typer.Option("--paths", help="Print only the paths of the photos.")] = False,
+    paths: Annotated[bool, flag("--paths", "Print only the paths of the photos.")] = False,
     null: Annotated[
         bool, typer.Option("--null", "-0", help="Like --paths, with a NUL after each path, for xargs -0.")
     ] = False,
     preview: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--preview",
-            help="Show the photos in the terminal (kitty, iTerm2, sixel, or coloured blocks; DEIXIS_PREVIEW chooses).",
+            "Show the photos in the terminal (kitty, iTerm2, sixel, or coloured blocks; DEIXIS_PREVIEW chooses).",
         ),
     ] = False,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the results to a CSV file.")] = None,
-    links: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Create a folder of symbolic links to the photos.")
-    ] = None,
+    csv: Annotated[Path | None, option("FILE", "Write the results to a CSV file.")] = None,
+    links: Annotated[Path | None, option("DIR", "Create a folder of symbolic links to the photos.")] = None,
     json: Json = False,
 ) -> None:
     """Find photos by a sentence or by another photo."""

@@ -8,9 +8,7 @@ from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from deixis.cli.output import Index, hint, note, plural, progress, use_one_blas_thread, working
+from deixis.cli.output import Index, flag, hint, note, option, plural, progress, use_one_blas_thread, working
 from deixis.errors import DeixisError
 from deixis.search.places import index_place
 from deixis.storage.files import cache_folder
@@ -18,29 +16,16 @@ from deixis.storage.files import cache_folder
 if TYPE_CHECKING:
     from deixis.web.server import ServerAddress
 
-Host = Annotated[
-    str,
-    typer.Option(metavar="ADDRESS", help="Address to listen on."),
-]
+Host = Annotated[str, option("ADDRESS", "Address to listen on.")]
 Port = Annotated[
-    int | None,
-    typer.Option(
-        metavar="PORT", min=0, max=65535, help="Port (default: 7860, or a free one if that is in use; 0: any)."
-    ),
+    int | None, option("PORT", "Port (default: 7860, or a free one if that is in use; 0: any).", min=0, max=65535)
 ]
-Token = Annotated[
-    str | None, typer.Option(metavar="TOKEN", help="Token that clients must send (default: a generated one).")
-]
-NoToken = Annotated[
-    bool, typer.Option("--no-token", help="Let every user of this machine in; for addresses of this machine only.")
-]
+Token = Annotated[str | None, option("TOKEN", "Token that clients must send (default: a generated one).")]
+NoToken = Annotated[bool, flag("--no-token", "Let every user of this machine in; for addresses of this machine only.")]
 Share = Annotated[
-    bool,
-    typer.Option(
-        "--share", help="Let other devices in your network in, such as your phone: prints a password and a QR code."
-    ),
+    bool, flag("--share", "Let other devices in your network in, such as your phone: prints a password and a QR code.")
 ]
-NoOpen = Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")]
+NoOpen = Annotated[bool, flag("--no-open", "Do not open a browser.")]
 
 
 def serve(
@@ -125,7 +110,7 @@ def _print_url_and_code(url: str) -> None:
 
 def demo(
     into: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of the index (default: in the cache folder of the user).")
+        Path | None, option("DIR", "Folder of the index (default: in the cache folder of the user).")
     ] = None,
     port: Port = None,
     no_open: NoOpen = False,
