@@ -136,6 +136,7 @@ def show_selection(page: Page, site: Site) -> None:
 def show_favourites(page: Page, site: Site) -> None:
     page.goto(site())
     page.get_by_label("dog.jpg").click()
+    expect(page.locator(".star")).to_be_visible()
     page.keyboard.press("*")
     expect(page.locator(".star")).to_have_attribute("aria-pressed", "true")
     page.goto(page.url.partition("?")[0] + "?q=is:favourite")

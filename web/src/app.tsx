@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { addressOf, HOME, usePageState, type PageState } from "./address";
 import * as api from "./api";
 import type { SearchResponse, TileEntry } from "./schema";
@@ -61,7 +61,7 @@ export function App() {
   const close = () => go({ photo: "" }, "replace");
   const step = (by: number) => open(photos.findIndex(({ id }) => id === state.photo) + by);
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     const onKeyDown = (event: KeyboardEvent) => {
       const isTyping = event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement;
       if (event.metaKey || event.ctrlKey || event.altKey || showsKeys) return;

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import * as api from "./api";
 import type { DescribedRegion, FoundPhrase, PhotoDetails, PhotoEntry } from "./schema";
 import { Boxes, type ShownBox } from "./boxes";
@@ -256,7 +256,8 @@ export function PhotoView(props: Props) {
 function useKeys(actions: Record<string, (() => void) | false | null>) {
   const latest = useRef(actions);
   latest.current = actions;
-  useEffect(() => {
+  // A layout effect: keys work as soon as the photo is shown.
+  useLayoutEffect(() => {
     const onKeyDown = (event: KeyboardEvent) => {
       const isTyping = event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement;
       const action = latest.current[event.key];

@@ -144,6 +144,7 @@ def test_photos_are_searched_and_jumped_to_and_the_address_keeps_it(laptop: Page
     expect(laptop.get_by_label("Search")).to_have_value("")
     expect(cards).to_have_count(24)
     laptop.get_by_role("link", name="Photo photo23").click()
+    expect(laptop.get_by_text("photo23 · 24 of 60")).to_be_visible()
     laptop.keyboard.press("j")  # on the next page of the list
     expect(laptop.get_by_text("photo24 · 25 of 60")).to_be_visible()
     laptop.keyboard.press("k")
