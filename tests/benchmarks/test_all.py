@@ -1,18 +1,13 @@
-"""The page of all benchmarks, and the load generator of the server benchmark."""
+"""The page of all benchmarks."""
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import httpx
 import pytest
-
-from tests.web.fakes import photo_bytes
-from tests.web.serving import served
 
 ROOT = Path(__file__).parents[2]
 
@@ -70,30 +65,6 @@ def test_every_script_is_described_in_the_readme(benchmarks: Any) -> None:
     scripts = {path.name for path in (ROOT / "benchmarks").glob("*.py")} - not_run
     assert {name for name in scripts if f"`{name}`" not in readme} == set()
     assert {each.script for each in benchmarks("suite").SUITE} <= scripts
-
-
-def test_the_highest_sustained_rate_is_found(benchmarks: Any) -> None:
-    serve = benchmarks("serve")
-
-    async def held_at(rate: float) -> Any:
-        fields = dict.fromkeys(("sent", "answered", "refused", "failed", "p50", "p99", "refused_p99"), 0)
-        return serve.Load(rate, **fields, server_cpu=0, own_cpu=0) if rate <= 33 else None
-
-    for first in (1.0, 10.0, 500.0):
-        found = asyncio.run(serve.find_highest_rate(held_at, first))
-        assert 28 <= found.rate <= 33
-
-
-def test_latency_is_measured_from_when_a_request_was_due(benchmarks: Any, tmp_path: Path) -> None:
-    serve = benchmarks("serve")
-    (tmp_path / "dog.jpg").write_bytes(photo_bytes())
-    with served(tmp_path) as (link, process):
-        client = serve.Client("127.0.0.1", httpx.URL(link).port)
-        make = lambda: client.get("/api/search?q=dog")  # noqa: E731
-        found = asyncio.run(serve.load(client, make, rate=40, seconds=1, server=process.pid))
-    assert found.sent == found.answered > 10
-    assert found.failed == found.refused == 0
-    assert 0 < found.p50 <= found.p99
 
 
 def test_growing_memory_is_distinguished_from_level_memory(benchmarks: Any) -> None:

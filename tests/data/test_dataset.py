@@ -215,9 +215,3 @@ def test_an_import_that_fails_at_the_end_does_not_change_the_old_features(
         make(data, "2")
     assert files_of(data) == before
     assert [photo.id for photo in Dataset(data).photos] == ["1"]
-
-
-def test_a_data_set_without_features_has_no_folder_for_them(tmp_path: Path) -> None:
-    make(tmp_path / "data", "1")
-    make(tmp_path / "data", "2")
-    assert not (tmp_path / "data" / "features").exists()

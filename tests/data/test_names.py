@@ -9,7 +9,6 @@ from deixis.data.names import (
     NameIndex,
     PhotoIds,
     flickr_number,
-    parse_name_list,
     photo_stem,
     quote_text,
 )
@@ -55,10 +54,6 @@ def test_a_number_of_two_photos_matches_neither() -> None:
     assert photos.find("34_ffffffffff") == 3
 
 
-def test_lists_skip_blank_lines_and_comments() -> None:
-    assert parse_name_list(["# made by hand", "", " a.jpg ", "b"]) == ["a", "b"]
-
-
 def test_a_name_may_repeat_unless_it_must_be_new() -> None:
     names = PhotoIds()
     assert names.add_new("a/1.jpg", DatasetError) == "1"
@@ -78,9 +73,3 @@ def test_captions_of_equal_number_keep_their_order() -> None:
         collector.add("1.jpg", f" {text}\n", DatasetError, number=number)
     photo = next(collector.source("kind").photos)
     assert [caption.text for caption in photo.captions] == ["a", "b", "c", "d"]
-
-
-@pytest.mark.parametrize("split", ["..", "a/b", "a\nb"])
-def test_a_split_must_be_a_valid_file_name(split: str) -> None:
-    with pytest.raises(DatasetError, match="split"):
-        CaptionCollector().add("1.jpg", "A dog .", DatasetError, split=split)

@@ -23,11 +23,6 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return Dataset(out)
 
 
-def test_there_are_ten_to_sixteen_photos_of_less_than_1_2_mb() -> None:
-    assert 10 <= len(PHOTOS) <= 16
-    assert sum(path.stat().st_size for path in SAMPLES.rglob("*") if path.is_file()) < 1_200_000
-
-
 def test_each_photo_has_one_caption_file_and_one_annotation_and_nothing_is_left_over() -> None:
     for folder, suffix in (
         (SAMPLES / "images", "jpg"),

@@ -3,10 +3,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
-from deixis import evaluation
-
 
 def test_scores_need_neither_torch_nor_models() -> None:
     code = (
@@ -15,8 +11,3 @@ def test_scores_need_neither_torch_nor_models() -> None:
         "assert not {'torch', 'deixis.models'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="nothing"):
-        evaluation.nothing  # noqa: B018

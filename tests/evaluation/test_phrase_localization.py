@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deixis.errors import DeixisError
+from deixis.evaluation.average_precision import PhotoRanking, mean_precision
 from deixis.evaluation.baselines import FixedBoxes
 from deixis.evaluation.intervals import ONE_PHOTO
 from deixis.evaluation.items import Item, distinct_phrase
@@ -294,3 +295,8 @@ def test_a_group_without_an_interval_is_plain_json() -> None:
     assert row["interval"] == dict.fromkeys(SCORES)
     assert row["no_interval"] == ONE_PHOTO
     json.dumps(document, allow_nan=False)
+
+
+def test_three_of_ten_reach_a_recall_of_three_tenths() -> None:
+    ranking = PhotoRanking(np.array([True] * 3), np.zeros(3, dtype=np.intp), np.zeros(10, dtype=np.intp))
+    assert mean_precision([ranking], 1, "11-point")(np.ones((1, 1))).tolist() == pytest.approx([400 / 11])

@@ -84,14 +84,6 @@ def test_ranks_do_not_depend_on_the_block_size(cells, problem):
     assert same(found.columns, columns)
 
 
-@pytest.mark.parametrize("rows", [254, 255, 256, 511, 1000])
-def test_a_constant_matrix_ranks_every_correct_answer_last(rows):
-    found = compute_ranks(np.zeros((rows, 3), dtype=np.float32), make_pairs([0, 1, 2], [0, 1, 2], (rows, 3)))
-    assert found.columns.tolist() == [rows] * 3
-    assert found.rows[:3].tolist() == [3, 3, 3]
-    assert np.isnan(found.rows[3:]).all()
-
-
 @pytest.mark.parametrize(
     "dtype", [np.float16, np.float32, np.float64, ">f4", ">f2", np.int8, np.int64, np.uint8, np.uint64]
 )
@@ -118,20 +110,6 @@ def test_scores_that_differ_in_the_last_digit_are_distinguished(right):
 def test_duplicate_pairs_count_once():
     scores = np.array([[1.0, 1.0], [0.0, 1.0]])
     assert compute_ranks(scores, make_pairs([0, 0, 1], [0, 0, 1], (2, 2))).rows.tolist() == [2, 1]
-
-
-@pytest.mark.parametrize("columns", [False, True])
-def test_blocks_are_requested_once_for_rows_and_twice_for_columns(columns):
-    asked = []
-
-    def rows(begin, end):
-        asked.append((begin, end))
-        return np.eye(5)[begin:end]
-
-    found = compute_ranks(ScoreBlocks((5, 5), rows, rows_at_once=2), positive_pairs(range(5)), columns=columns)
-    assert found.rows.tolist() == [1] * 5
-    assert found.columns.tolist() == [1] * 5 * columns
-    assert asked == [(0, 2), (2, 4), (4, 5)] * (1 + columns)
 
 
 @given(problems(), st.data())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import csv
 import json
 from pathlib import Path
@@ -238,14 +237,6 @@ def test_a_bootstrap_sample_scores_like_its_expanded_queries(data):
     assert found["x_r5"] == pytest.approx(100 * sum(rank <= 5 for rank in drawn) / len(drawn))
     assert found["x_medr"] == np.median(drawn)
     assert found["x_meanr"] == pytest.approx(np.mean(drawn))
-
-
-def test_scores_are_attributes_by_their_json_names():
-    result = result_of([1, 6])
-    assert result.x_r1 == 50
-    with pytest.raises(AttributeError, match="x_r7"):
-        _ = result.x_r7
-    assert copy.copy(result).x_r1 == 50
 
 
 def test_the_curve_agrees_with_a_plain_loop():

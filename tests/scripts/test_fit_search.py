@@ -1,14 +1,16 @@
-"""Lists of absent things."""
+"""Lists of absent things, and weights of photo scores."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import fit_photo_score
 import pytest
 from fit_search import read_absent_list
 from named_things import NamedThings
 
 from deixis.errors import DatasetError
+from deixis.models.photo_score import ScoreWeights
 
 
 def test_an_absent_list_must_not_name_things_in_captions(tmp_path: Path) -> None:
@@ -53,3 +55,9 @@ THINGS = NamedThings([["Two Dogs run."], ["A hot dog.", "A bun."], ["Ripe orange
 )
 def test_things_are_named_by_phrases(phrases: str, photos: list[int]) -> None:
     assert THINGS.of(phrases).nonzero()[0].tolist() == photos
+
+
+def test_weights_of_photo_scores_were_fitted_to_the_shipped_models() -> None:
+    """Fails when a model was replaced: run scripts/fit_photo_score.py again."""
+    weights = ScoreWeights.load()
+    assert weights.photo.fingerprint == weights.references.fingerprint == fit_photo_score.fingerprint()

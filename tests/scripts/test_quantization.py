@@ -6,19 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import onnx
-import onnxruntime
 import pytest
 import torch
-from quantization import quantize_products, quantize_rows, quantize_weights
+from quantization import quantize_products, quantize_weights
 from torch import Tensor, nn
 
 from deixis.errors import DeixisError
 from deixis.runtime import Array, Function, Functions
 from deixis.runtime.modules import attention
 from deixis.storage.artifacts import WEIGHTS, read_artifact, write_artifact
-from deixis.storage.checksums import CheckedFile
-from deixis.storage.tensors import TensorFile
 
 SIZE = 80
 
@@ -54,46 +50,9 @@ def module() -> Network:
     return Network()
 
 
-def save(module: Network, folder: Path) -> Functions:
-    artifact = Functions(module).to_artifact("network", {}, {"other": np.ones((2, 3), np.float32)})
-    write_artifact(folder, quantize_weights(artifact), half=True)
-    return Functions(artifact=read_artifact(folder), make_module=Network, other_arrays=["other"])
-
-
 def distance(one: np.ndarray, other: np.ndarray) -> float:
     """Length of the difference, as a share of the length of the first."""
     return float(np.linalg.norm(one - other) / np.linalg.norm(one))
-
-
-def test_a_session_and_the_module_compute_with_the_stored_weights(module: Network, tmp_path: Path) -> None:
-    loaded, rows = save(module, tmp_path / "a"), np.random.default_rng(0).normal(size=(7, SIZE)).astype(np.float32)
-    by_session, exact = loaded("embed", rows)[0], Functions(module)("embed", rows)[0]
-    by_module = Functions(loaded.module)("embed", rows)[0]
-    np.testing.assert_allclose(by_session, by_module, atol=1e-4)
-    assert 0 < np.abs(by_session - exact).max() < 0.1 * np.abs(exact).max()
-
-
-def test_matrices_are_stored_as_int8_and_gathered_tables_and_small_arrays_are_not(
-    module: Network, tmp_path: Path
-) -> None:
-    loaded = save(module, tmp_path / "a")
-    types = {
-        name: tensor.dtype for name, tensor in TensorFile(CheckedFile(tmp_path / "a" / WEIGHTS, None)).layout.items()
-    }
-    quantized = {name for name, dtype in types.items() if dtype == "I8"}
-    assert quantized == {"layer.weight", "cube", "narrow.weight"}
-    assert {types[f"{name}.scale"] for name in quantized} == {"F32"}
-    assert types["words.weight"] == types["wide.weight"] == types["other"] == "F16"
-    ids = np.array([3, 0, 8])
-    np.testing.assert_allclose(loaded("look_up", ids)[0], module.words.weight.detach()[ids], atol=1e-3)
-
-
-def test_rows_are_rounded_to_127_steps_of_their_own(module: Network) -> None:
-    array = np.array([[1.0, -0.5, 0.004], [100, 0, 40], [0, 0, 0]], dtype=np.float32)
-    values, scale = quantize_rows(array)
-    assert values.tolist() == [[127, -64, 1], [127, 0, 51], [0, 0, 0]]
-    scale = scale[:, None]
-    assert np.all(np.abs(values * scale - array) <= scale / 2 + 1e-6)
 
 
 class Block(nn.Module):
@@ -136,53 +95,6 @@ def test_a_quantised_network_computes_nearly_the_same_and_is_smaller(tmp_path: P
         assert all(0 < distance(one, other) < 0.05 for one, other in zip(plain, found, strict=True))
     sizes = [(tmp_path / name / WEIGHTS).stat().st_size for name in ("plain", "int8")]
     assert sizes[1] < 0.65 * sizes[0]
-
-
-def test_only_matrices_of_products_are_quantised(tmp_path: Path) -> None:
-    artifact = quantize_products(Functions(Block()).to_artifact("block", {}))
-    kinds = {name: array.dtype.kind for name, array in artifact.arrays.items()}
-    assert kinds["joined.weight"] == kinds["outer.weight"] == "i"
-    assert kinds["shared"] == kinds["joined.bias"] == "f"
-    others = quantize_products(Functions(Block()).to_artifact("block", {}), exclude=["outer.weight"])
-    assert others.arrays["outer.weight"].dtype.kind == "f"
-
-
-class Reader(nn.Module):
-    """A recurrent layer, and words that the graph does not read."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.words = nn.Embedding(50, 32)
-        self.recurrent = nn.GRU(32, 64, batch_first=True, bidirectional=True)
-
-    def read(self, words: Tensor) -> Tensor:
-        states: Tensor = self.recurrent(words)[0]
-        return states
-
-    def functions(self) -> list[Function]:
-        return [Function("read", {"words": Array("n", "m", 32)}, {"states": Array("n", "m", 128)})]
-
-
-def test_weights_can_be_stored_as_int8_and_computed_with_in_single_precision(tmp_path: Path) -> None:
-    words = np.random.default_rng(0).standard_normal((2, 6, 32)).astype(np.float32)
-    artifact = Functions(Reader()).to_artifact("reader", {})
-    stored = [name for name, array in artifact.arrays.items() if array.ndim == 2]
-    write_artifact(tmp_path / "plain", artifact)
-    write_artifact(tmp_path / "int8", quantize_weights(artifact, stored))
-    plain, int8 = (Functions(artifact=read_artifact(tmp_path / name), make_module=Reader) for name in ("plain", "int8"))
-    assert 0 < distance(plain("read", words)[0], int8("read", words)[0]) < 0.02
-    table = read_artifact(tmp_path / "int8").arrays["words.weight"]
-    np.testing.assert_allclose(table, artifact.arrays["words.weight"], atol=0.03)
-
-
-def test_scales_make_the_error_small() -> None:
-    rows = np.random.default_rng(0).standard_normal((4, 1000))
-    codes, scales = quantize_rows(rows, largest=7)
-    assert np.abs(codes).max() == 7
-    error = ((codes * scales[:, None] - rows) ** 2).mean()
-    plain = np.abs(rows).max(axis=1, keepdims=True) / 7
-    assert error < 0.9 * ((np.round(rows / plain) * plain - rows) ** 2).mean()  # outliers are clipped
 
 
 class Speaker(nn.Module):
@@ -246,23 +158,6 @@ def test_a_block_product_of_a_row_does_not_depend_on_the_others(
     for count in (1, 2, 5):
         alone = blocks("say", words[:count], rows[:count])[0]
         np.testing.assert_allclose(alone, among[:count], rtol=1e-4, atol=1e-4)
-
-
-def test_block_products_read_the_stored_rows_which_are_not_converted_to_single_precision(tmp_path: Path) -> None:
-    make_speaker(tmp_path / "blocks", products=True)
-    layout = TensorFile(CheckedFile(tmp_path / "blocks" / WEIGHTS, None)).layout
-    assert {name for name, tensor in layout.items() if tensor.dtype == "I8"} == {
-        "words.weight", "next.weight", "back.weight", "odd.weight",
-    }  # fmt: skip
-    options = onnxruntime.SessionOptions()
-    options.optimized_model_filepath = str(tmp_path / "opened.onnx")
-    onnxruntime.InferenceSession(str(tmp_path / "blocks" / "say.onnx"), options, providers=["CPUExecutionProvider"])
-    opened = onnx.load(tmp_path / "opened.onnx").graph
-    constants = {each.name: each for each in opened.initializer}
-    factors = [constants[node.input[1]] for node in opened.node if node.op_type == "MatMulNBits"]
-    assert sorted(list(each.dims) for each in factors) == [[49, 2, 64], [128, 3, 64], [192, 2, 64]]
-    single = [each for each in constants.values() if each.data_type == onnx.TensorProto.FLOAT and len(each.dims) == 2]
-    assert [sorted(each.dims) for each in single if min(each.dims) > 3] == [[100, 128]]  # rows of no whole blocks
 
 
 @pytest.mark.parametrize("products", [False, True])

@@ -15,7 +15,10 @@ from PIL import Image
 from safetensors.torch import save_file
 
 import deixis
+from deixis.annotate.help.coreference import Coreference
 from deixis.cli.main import _run
+from deixis.data.imports import import_dataset
+from deixis.data.samples import SAMPLES
 from deixis.data.scenes import write_scenes
 from deixis.models.describer.description import Describer
 from deixis.models.grounding import load_embedding_model
@@ -146,6 +149,17 @@ def test_the_describer_can_be_trained_again(data: Path, tmp_path: Path) -> None:
     done = retrain("describer", data, tmp_path / "out", "describer")
     assert done.returncode == 0, done.stderr
     assert len(Describer.of(load_embedding_model(tmp_path / "out" / "model")).bank)
+
+
+def test_the_coreference_model_of_the_workbench_can_be_trained_again(tmp_path: Path) -> None:
+    import_dataset(tmp_path / "data", images=SAMPLES / "images", entities=SAMPLES / "entities")
+    command = [sys.executable, SCRIPT.with_name("train_help.py"), "links", tmp_path / "data", "--held-out", "2"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    out = ["--out", tmp_path / "made"]
+    done = subprocess.run([*command, *out], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "B³" in done.stdout
+    assert Coreference.load(tmp_path / "made").fingerprint in done.stdout
 
 
 def test_the_calibration_of_search_can_be_fitted_again(data: Path, tmp_path: Path) -> None:

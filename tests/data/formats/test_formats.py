@@ -7,13 +7,11 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 
-from deixis.data import formats
-from deixis.data.formats import READERS, WRITERS, Source, read_captions, write_as
+from deixis.data.formats import READERS, WRITERS, read_captions, write_as
 from deixis.data.records import Box, Caption, Chain, Mention, Photo
 from deixis.errors import DatasetError, DeixisError
 from tests.data.strategies import photo_lists
@@ -98,23 +96,6 @@ def test_instances_require_coco_captions(store):
         read_captions(path, instances=instances)
 
 
-def test_the_file_name_does_not_matter(store):
-    path = store("captions_val2014.json", "1.jpg#0\tA dog .\n")
-    assert read_captions(path).kind == "flickr-token"
-
-
-def test_a_new_reader_is_one_module_and_one_entry_of_the_registry(store, monkeypatch):
-    def read(content):
-        return Source("toy", iter([Photo("1", (Caption.from_text(content.text.removeprefix("toy:")),))]), 1)
-
-    toy = SimpleNamespace(
-        KIND="toy", FORM="a toy", recognizes=lambda content: content.first_line.startswith("toy:"), read=read
-    )
-    monkeypatch.setattr(formats, "READERS", (*READERS, toy))
-    source = read_captions(store("toy.txt", "toy:A dog ."))
-    assert (source.kind, next(source.photos).captions[0].text) == ("toy", "A dog .")
-
-
 OURS = sorted(WRITERS.keys() - {"entities"})
 
 
@@ -164,18 +145,6 @@ def test_what_is_written_is_read_back(name: str, file: str, texts: int, dogs: li
 @pytest.mark.parametrize("name", OURS)
 def test_an_empty_list_of_photos_can_be_written(name: str, folder: Path) -> None:
     write_as([], name, folder)
-
-
-@pytest.mark.parametrize("name", OURS)
-def test_the_same_photos_give_the_same_bytes(name: str, dogs: list[Photo], images: Path, tmp_path: Path) -> None:
-    written = []
-    for number, photos in enumerate((dogs, iter(dogs))):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        write_as(photos, name, folder, images=images)
-        written.append(contents(folder))
-    assert written[0]
-    assert written[0] == written[1]
 
 
 @pytest.mark.parametrize("name", sorted(set(OURS) - {"parquet"}))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from deixis.data.formats import read_captions
 from deixis.data.formats.jsonl import write
-from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
+from deixis.data.records import Chain, Photo
 from deixis.errors import DatasetError
 from tests.data.strategies import photo_lists
 
@@ -48,38 +48,6 @@ FULL = {
     ],
     "boxes": [{"box": [1, 2, 3.5, 4], "chains": ["7", "9"], "label": "dog"}, {"box": [0.1, 0.2, 0.3, 0.4]}],
 }
-
-
-def test_the_full_format_holds_every_field_of_a_photo(store):
-    source = read_captions(store("photos.jsonl", lines(FULL, {"id": "2"})))
-    first, second = source.photos
-    assert (source.kind, source.total) == ("jsonl", 2)
-    assert first == Photo(
-        "1",
-        (
-            Caption.from_text(
-                "Él sees a dog 🐕 in front .",
-                (
-                    Mention(0, 2, "7", ("people",)),
-                    Mention(8, 15, "8", ("animals", "other")),
-                    Mention(19, 24, None, ("notvisual",)),
-                ),
-                related=False,
-                tree="(S (NP Él))",
-            ),
-            Caption.from_text(""),
-            Caption.from_text(" it ", (Mention(1, 3, "9"),), region_phrase=True),
-        ),
-        (Chain("8", no_box=True), Chain("7", scene=True, annotated=False), Chain("9", annotated=False)),
-        (Box((1, 2, 3.5, 4), ("7", "9"), "dog"), Box((0.1, 0.2, 0.3, 0.4))),
-        500,
-        375,
-        "train/1.jpg",
-        ("train", "tiny"),
-        AnnotationSource("1000", "1000.jpg", 1000, 750, 3),
-        "ab" * 32,
-    )
-    assert second == Photo("2")
 
 
 def with_caption(**changes):

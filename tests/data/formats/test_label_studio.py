@@ -2,7 +2,6 @@
 
 import copy
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,13 +109,3 @@ def test_the_interface_has_every_label_of_the_tasks(odd: str, folder: Path) -> N
     box, span = regions(task, "rectanglelabels")[0], regions(task, "labels")[0]
     assert set(box["value"]["rectanglelabels"]) <= set(labels_in_interface(folder, "RectangleLabels"))
     assert set(span["value"]["labels"]) <= set(labels_in_interface(folder, "Labels"))
-
-
-def test_label_studio_accepts_tasks_and_interface(dogs: list[Photo], folder: Path) -> None:
-    sdk = pytest.importorskip("label_studio_sdk.label_interface", reason="label-studio-sdk is not installed")
-    tasks = tasks_of([*dogs, replace(dogs[0], id="104", captions=())], folder)
-    interface = sdk.LabelInterface((folder / "config.xml").read_text())
-    interface.validate()
-    for task in tasks:
-        assert interface.validate_task({"data": task["data"]})
-        assert all(interface.validate_annotation(annotation) for annotation in task["annotations"])

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
-from PIL import Image
 
 from deixis.data.formats import parquet, read_captions
 from deixis.data.formats.parquet import write
@@ -105,26 +104,3 @@ def test_much_data_is_split_into_numbered_files(
 def test_two_splits_with_the_same_name_in_parquet_are_refused(folder: Path) -> None:
     with pytest.raises(DatasetError, match="'a-b' and 'a b'"):
         write([Photo("1", splits=("a-b", "a b"))], folder)
-
-
-def test_hugging_face_loads_files_with_photos(dogs: list[Photo], tmp_path: Path, folder: Path) -> None:
-    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
-    (tmp_path / "zoo").mkdir()
-    Image.new("RGB", (200, 100), "red").save(tmp_path / "zoo" / "101.jpg")
-    write([*dogs, replace(dogs[0], id="104", splits=("dev-1k",))], folder, images=tmp_path)
-    loaded = datasets.load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))
-    assert {name: len(split) for name, split in loaded.items()} == {"train": 1, "dev": 1, "rest": 2, "dev_1k": 1}
-    assert isinstance(loaded["train"].features["image"], datasets.Image)
-    row = loaded["train"][0]
-    assert row["image"].size == (200, 100)
-    assert row["captions"][0]["mentions"][2] == {"start": 16, "end": 20, "chain": "8", "types": ["animals", "other"]}
-    assert row["boxes"][1] == {"box": [100, 50, 150.5, 90], "chains": ["8"], "label": None}
-    assert loaded["rest"][1]["image"] is None
-
-
-def test_hugging_face_loads_files_without_photos(dogs: list[Photo], tmp_path: Path, folder: Path) -> None:
-    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
-    write(dogs, folder)
-    loaded = datasets.load_dataset(str(folder), cache_dir=str(tmp_path / "cache"), split="train")
-    assert loaded[0]["id"] == "101"
-    assert "image" not in loaded.features

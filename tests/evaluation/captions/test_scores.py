@@ -160,11 +160,6 @@ def test_photos_are_the_units_of_the_bootstrap_of_perplexity() -> None:
     assert alone.interval["perplexity"].low < 4.0 < alone.interval["perplexity"].high
 
 
-def test_perplexity_is_plain_json() -> None:
-    document = perplexity_scores([[-1.0, -1.0]], unknown=[0]).as_json()
-    assert set(json.loads(json.dumps(document))) == {"protocol", "n", "sentences", "perplexity", "oov", "interval"}
-
-
 @pytest.mark.parametrize(
     ("sentences", "options", "message"),
     [
