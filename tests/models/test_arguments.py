@@ -12,7 +12,6 @@ from PIL import Image
 
 import deixis
 from deixis.data.samples import SAMPLES
-from deixis.models.arguments import check_list
 
 DOGS = SAMPLES / "images" / "dogs.jpg"
 
@@ -80,7 +79,3 @@ def test_paths_may_be_strings_and_dates_may_be_date_objects(sample_index: Path) 
 @pytest.mark.parametrize("mode", ["L", "P", "RGBA", "CMYK", "1"])
 def test_an_open_image_in_any_mode_is_a_photo(mode: str) -> None:
     assert deixis.load("two-branch").encode_images([Image.open(DOGS).convert(mode)]).shape == (1, 512)
-
-
-def test_an_iterator_becomes_a_list() -> None:
-    assert check_list((word for word in ("a", "b")), "sentences") == ["a", "b"]

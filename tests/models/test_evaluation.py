@@ -71,23 +71,6 @@ def test_a_search_in_all_photos_equals_scores_of_single_pairs(
         assert getattr(found_presence, name) == pytest.approx(getattr(presence, name))
 
 
-def test_each_pair_of_a_phrase_and_a_region_is_scored_once(
-    cca: EmbeddingPipeline, quarters: Dataset, features: PhotoFeatures, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    items = localization_items(quarters.split("dev"))
-    scored, progress = [], []
-    compare = cca.compare
-    monkeypatch.setattr(cca, "compare", lambda *both: scored.append(compare(*both).size) or compare(*both))
-    monkeypatch.setattr(evaluation, "_PAIRS_AT_ONCE", 2 * 24)
-    search_phrases(cca, features, items, on_progress=lambda *report: progress.append(report))
-    phrases = len(distinct_phrases(items))
-    assert sum(scored) == 24 * phrases
-    assert max(scored) == 2 * 24
-    assert progress[7] == ("reading regions", 8, 8)
-    assert progress[8][1:] == (2, phrases)
-    assert progress[-1] == ("looking for phrases in all photos", phrases, phrases)
-
-
 def test_a_grounder_searches_phrases_in_all_photos_too(
     cca: EmbeddingPipeline, quarters: Dataset, features: PhotoFeatures
 ) -> None:

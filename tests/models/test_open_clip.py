@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
@@ -104,33 +103,3 @@ def test_what_the_model_cannot_do_is_one_line(monkeypatch: pytest.MonkeyPatch, t
     ):
         with pytest.raises(DeixisError, match=line):
             action()
-
-
-@torch.no_grad()
-def test_vectors_equal_those_of_open_clip(tmp_path: Path) -> None:
-    open_clip = pytest.importorskip("open_clip")
-    settings = {
-        "embed_dim": 16,
-        "vision_cfg": {"image_size": 64, "layers": 2, "width": 64, "patch_size": 16},
-        "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2},
-    }
-    (tmp_path / "deixis-tiny.json").write_text(json.dumps(settings))
-    open_clip.add_model_config(tmp_path / "deixis-tiny.json")
-    network, _, transform = open_clip.create_model_and_transforms("deixis-tiny")
-    network.eval()
-    torch.save(network.state_dict(), tmp_path / "weights.pt")
-    model = deixis.load(f"open-clip:deixis-tiny:{tmp_path / 'weights.pt'}", device="cpu")
-    texts = ["a cat", "Two dogs in the snow.", "a bee on a flower"]
-    pixels = torch.stack([transform(Image.open(path)) for path in PHOTOS])
-    photos = network.encode_image(pixels, normalize=True)
-    sentences = network.encode_text(open_clip.get_tokenizer("deixis-tiny")(texts), normalize=True)
-    np.testing.assert_allclose(model.encode_images(PHOTOS), photos.numpy(), atol=1e-5)
-    np.testing.assert_allclose(model.encode_sentences(texts), sentences.numpy(), atol=1e-5)
-    np.testing.assert_allclose(
-        model.similarity(model.encode_images(PHOTOS), model.encode_sentences(texts)),
-        (photos @ sentences.T).numpy(),
-        atol=1e-5,
-    )
-    (tmp_path / "bad.pt").write_bytes(b"no weights")
-    with pytest.raises(DeixisError, match=r"bad.pt: OpenCLIP cannot open it"):
-        deixis.load(f"open-clip:deixis-tiny:{tmp_path / 'bad.pt'}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence, Sized
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +16,11 @@ from deixis.errors import DeixisError
 from deixis.evaluation.items import sentences_of
 from deixis.language.features.base import CHUNK
 from deixis.models.matching.pipeline import MatchingPipeline
-from deixis.models.pipeline import Pipeline, load, new_model
-from deixis.models.provenance import EncoderInfo, Provenance
+from deixis.models.pipeline import Pipeline, load
+from deixis.models.provenance import Provenance
 from deixis.models.training.data import MatchingDataSettings
 from deixis.storage.artifacts import CONFIG, WEIGHTS
 from deixis.vision import encoders
-from deixis.vision.encoder import ImageEncoder, PreparedPhoto
-from deixis.vision.feature_map import FeatureMap
 from deixis.vision.feature_store import import_features
 from tests.models.coloured import SMALL, fit_cca
 from tests.unchecked import without_checksums
@@ -74,14 +71,6 @@ def test_similarity_is_the_dot_product_of_every_pair(pipeline: Pipeline, dataset
     np.testing.assert_allclose(pipeline.similarity(photos, sentences), plain, atol=1e-6)
 
 
-def test_a_model_trained_on_crops_encodes_crops(pipeline: Pipeline, dataset: Dataset) -> None:
-    cropped = MatchingPipeline(pipeline.model, Provenance(EncoderInfo("colours", "colours-1", crops=10)), pipeline.text)
-    opened = [Image.open(path) for path in paths(dataset)]
-    plain = pipeline.model.prepare_visual(colour_encoder().encode_crops(opened))
-    np.testing.assert_allclose(cropped.encode_images(opened), plain, atol=1e-6)
-    assert not np.allclose(cropped.encode_images(opened), pipeline.encode_images(opened))
-
-
 def test_a_photo_that_cannot_be_read_is_named(pipeline: Pipeline, tmp_path: Path) -> None:
     (tmp_path / "x.jpg").write_bytes(b"no photo")
     with pytest.raises(DeixisError, match="x.jpg"):
@@ -123,14 +112,6 @@ def test_a_directory_without_a_model_is_never_replaced(pipeline: Pipeline, datas
     assert list(Dataset(dataset.path).photos) == list(dataset.photos)
     assert (tmp_path / "thesis" / "thesis.txt").exists()
     pipeline.save_pretrained(tmp_path / "thesis" / "inside")
-
-
-def test_a_failed_save_keeps_the_older_model(pipeline: Pipeline, folder: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), new_model(folder) as unfinished:
-        (unfinished / CONFIG).write_text("half")
-        raise KeyboardInterrupt
-    assert load(folder).encoder == pipeline.encoder
-    assert [path.name for path in folder.parent.iterdir() if path.name.startswith(".")] == []
 
 
 def change_config(folder: Path, **changes: object) -> None:
@@ -201,29 +182,6 @@ def test_one_photo_gives_one_result_and_a_list_gives_a_list() -> None:
     assert [each.phrases[0].text for each in model.ground([DOGS], ["Two dogs."])] == [one.phrases[0].text]
     with pytest.raises(DeixisError, match="sentence"):
         model.ground([DOGS, DOGS], ["Two dogs."])
-
-
-@pytest.mark.parametrize(
-    ("name", "run"),
-    [
-        ("grounder", lambda model: model.ground([DOGS, DOGS, DOGS], ["Two dogs."] * 3)),
-        ("captioner", lambda model: model.caption([DOGS, DOGS, DOGS])),
-        ("two-branch", lambda model: model.encode_images([DOGS, DOGS, DOGS])),
-    ],
-)
-def test_the_photos_of_a_list_are_encoded_together(
-    name: str, run: Callable[[Pipeline], Sized], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = deixis.load(name)
-    encode, batches = ImageEncoder.encode_prepared, []
-
-    def counted(encoder: ImageEncoder, photos: Sequence[PreparedPhoto]) -> list[FeatureMap]:
-        batches.append(len(photos))
-        return encode(encoder, photos)
-
-    monkeypatch.setattr(ImageEncoder, "encode_prepared", counted)
-    assert len(run(model)) == 3
-    assert batches == [3]
 
 
 # On data sets.

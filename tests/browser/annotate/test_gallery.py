@@ -150,6 +150,7 @@ def test_photos_are_searched_and_jumped_to_and_the_address_keeps_it(laptop: Page
     laptop.keyboard.press("k")
     expect(laptop.get_by_text("photo23 · 24 of 60")).to_be_visible()
     laptop.keyboard.press("g")
+    expect(cards.first).to_be_visible()
     laptop.keyboard.press("j")
     expect(cards.first.get_by_role("link")).to_be_focused()
 

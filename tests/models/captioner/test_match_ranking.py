@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import deixis
 from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError
 from deixis.models.captioner import match_ranking
@@ -165,26 +164,6 @@ def test_a_model_with_a_ranking_ranks_by_it_unless_told_otherwise(
     assert len(set(map(len, (ranked[0].captions[0].words, ranked[0].captions[-1].words)))) == 2
 
 
-def test_one_caption_is_the_best_of_the_whole_beam(
-    captioner: CaptionPipeline, paths: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    use(monkeypatch, LongTexts(captioner.encoder))
-    captioner.ranking = MatchRanking("two-branch", 50.0)
-    best = [result.text for result in captioner.caption(paths)]
-    assert best == [result.captions[0].text for result in captioner.caption(paths, top=5)]
-
-
-def test_a_model_that_is_open_is_not_opened_again(
-    captioner: CaptionPipeline, paths: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened = use(monkeypatch, None)
-    matcher: Any = LongTexts(captioner.encoder)
-    captioner.ranking, captioner.photo_model = MatchRanking(), matcher
-    captioner.caption(paths)
-    assert not opened
-    assert matcher.calls
-
-
 def test_a_model_with_the_fast_encoder_uses_that_of_the_matching_model(
     captioner: CaptionPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,11 +200,3 @@ def test_a_name_means_the_shipped_model_even_if_the_working_directory_has_anothe
     MatchRanking("two-branch").open(captioner.encoder, matcher)
     MatchRanking("own").open(captioner.encoder)
     assert opened == [SHIPPED / "two-branch", Path("own")]
-
-
-def test_the_shipped_captioner_ranks_by_the_shipped_matching_model() -> None:
-    shipped = deixis.load("captioner")
-    assert isinstance(shipped, CaptionPipeline)
-    assert shipped.ranking is not None
-    assert shipped.encoder.fingerprint == deixis.load(shipped.ranking.model).encoder.fingerprint
-    assert isinstance(shipped.ranker(), MatchRanker)

@@ -47,13 +47,6 @@ def model_of(found: TrainResult) -> Captioner:
     return load_captioner(found.outcome.model).model
 
 
-def test_attention_uses_the_feature_grid(train_captioner: Train) -> None:
-    found = train_captioner()
-    captioner = load_captioner(found.outcome.model)
-    assert (captioner.encoder.feature_grid, captioner.model.cell_size) == (2, 3)
-    assert captioner.model.references_[1].shape[1:] == (4, 3)
-
-
 @pytest.fixture
 def views(monkeypatch: pytest.MonkeyPatch) -> list[list[View]]:
     """The views that are encoded, each time by the encoder of the store."""

@@ -47,22 +47,6 @@ def test_cells_are_row_by_row_with_their_centres() -> None:
     np.testing.assert_allclose(batch.cell_centres[0, 4], [0.5, 0.75])
 
 
-def test_arrays_with_negative_strides_are_accepted() -> None:
-    photo = regions(3)
-    turned = RegionInputs(photo.vectors[::-1], photo.boxes[::-1], photo.objectness[::-1], photo.whole[::-1])
-    np.testing.assert_allclose(RegionBatch.collate([turned]).objectness[0], photo.objectness[::-1], rtol=1e-6)
-    assert len(RegionBatch.collate([RegionInputs(*(a[::-1][:1] for a in (photo.vectors, photo.boxes, photo.objectness)),
-                                            photo.whole)])) == 1  # fmt: skip
-
-
-def test_photos_can_be_selected_and_converted() -> None:
-    batch = RegionBatch.collate([regions(2, 0), regions(3, 1)]).select(torch.tensor([1, 1, 0]))
-    moved = batch.to(torch.device("cpu"), torch.float64)
-    assert moved.mask.sum(1).tolist() == [3, 3, 2]
-    assert moved.boxes.dtype == torch.float64
-    assert moved.mask.dtype == torch.bool
-
-
 @pytest.mark.parametrize("boxes", [np.zeros((3, 4)), np.zeros((2, 3)), np.zeros(8)])
 def test_inconsistent_shapes_raise_an_error(boxes: np.ndarray) -> None:
     with pytest.raises(DeixisError, match="shapes") as refusal:

@@ -147,11 +147,3 @@ def test_an_empty_share_can_be_computed_and_has_a_gradient() -> None:
     assert words.requires_grad
     assert encoded.requires_grad
     assert joined.requires_grad
-
-
-def test_any_embedding_dim_has_a_number_of_heads() -> None:
-    for dimension in (1, 7, 130, 200):
-        settings = GrounderSettings(embedding_dim=dimension, num_layers=1)
-        with torch.device("meta"):
-            network = GrounderNetwork(4, 3, 5, settings)
-        assert network.fusion is not None

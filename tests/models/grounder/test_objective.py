@@ -46,12 +46,6 @@ def random_boxes(count: int, seed: int) -> np.ndarray:
     return corners.reshape(count, 4)
 
 
-def test_iou_equals_that_of_geometry() -> None:
-    a, b = random_boxes(20, 0), random_boxes(30, 1)
-    found = iou(torch.from_numpy(a)[:, None], torch.from_numpy(b))
-    np.testing.assert_allclose(found.numpy(), geometry.iou(a, b), atol=1e-12)
-
-
 def test_generalized_iou_follows_its_definition() -> None:
     for a, b in zip(random_boxes(20, 0), random_boxes(20, 1), strict=True):
         around = float(geometry.area(geometry.union([a, b])))
@@ -236,25 +230,6 @@ def made_pairs(count: int) -> list[Photo]:
         replace(photo, boxes=(*photo.boxes, Box((70.0, 2.0, 95.0, 15.0), photo.boxes[0].chains)))
         for photo in made_photos(count)
     ]
-
-
-def test_training_learns_which_boxes_belong_to_a_phrase() -> None:
-    settings = replace(SMALL, sets_weight=1.0)
-    photos, table = made_pairs(12), WordTable(build_vocabulary(made_photos(), 1))
-    examples = collect_examples(photos, MadeUpStore(photos), table, settings, max_proposals=7)  # type: ignore[arg-type]
-    model, objective = made_model(settings), GroundingObjective(settings, examples)
-    before = score_examples(model.network.eval(), examples)
-    assert before["set_f1_2"] < 70  # one box of two
-    optimizer = torch.optim.Adam(model.network.parameters(), 0.01)
-    for _ in range(60):
-        value = objective(model.network, torch.arange(len(examples.text)))
-        optimizer.zero_grad()
-        value.total.backward()
-        optimizer.step()
-    scores = score_examples(model.network.eval(), examples)
-    assert scores["set_f1_1"] > 90
-    assert scores["set_f1_2"] > 90
-    assert "set_f1_3" not in scores
 
 
 def _same_grid(store: MadeUpStore, photos: list) -> MadeUpStore:

@@ -21,7 +21,7 @@ from deixis.models.pipeline import load
 from deixis.models.training.checkpoints import read_checkpoint
 from deixis.models.training.runner import TrainResult, train
 from deixis.models.training.settings import Settings, TrainSettings
-from tests.models.quarters import SYNONYMS, check_synonyms, make_quarters, make_store
+from tests.models.quarters import make_quarters, make_store
 
 SMALL = GrounderSettings(embedding_dim=16, word_dim=12, hidden_size=8, dropout=0.0, word_dropout=0.0, min_count=1)
 BRIEF = TrainSettings(epochs=2, batch_size=4, learning_rate=0.01, device="cpu", threads=1)
@@ -127,16 +127,6 @@ def test_word_vectors_initialize_word_embeddings(dataset: Dataset, made: Path, t
     (row,) = model.vocabulary.encode(["square"])
     torch.testing.assert_close(model.network.text_encoder.words.weight[row], torch.full((12,), 0.25))
     assert "by hand" in (tmp_path / "run" / "model" / "README.md").read_text()
-
-
-def test_a_word_of_no_caption_is_near_its_synonym_with_shipped_word_vectors(tmp_path: Path) -> None:
-    dataset = make_quarters(tmp_path, 24, words=tuple(SYNONYMS))
-    make_store(dataset, tmp_path / "features")
-    data, settings = replace(stored(tmp_path), word_vectors="shipped"), replace(SMALL, word_dim=200)
-    model = model_of(fitted(dataset, tmp_path, tmp_path / "run", data=data, settings=settings))
-    for synonym in SYNONYMS.values():
-        assert (synonym in model.vocabulary, synonym in model.words) == (False, True)
-    check_synonyms(lambda phrases: model.prepare_text(phrases)[:, :-1])  # the last number is 1
 
 
 @pytest.mark.parametrize("split", ["missing", "without boxes"])

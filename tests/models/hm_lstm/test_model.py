@@ -11,7 +11,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deixis.errors import DeixisError
 from deixis.language.sentence import Phrase, Sentence
 from deixis.language.trees import Tree, phrase
 from deixis.language.vectors import WordVectors, shipped_vectors
@@ -81,14 +80,6 @@ def test_unusual_texts_have_finite_embeddings() -> None:
     assert np.isfinite(found).all()
     forest = Forest.from_trees([CHAIN, WORD])
     assert np.isfinite(model.embed_nodes(forest, [0, 1, 0], [0, 0, 400])).all()
-
-
-def test_only_words_of_the_chosen_trees_get_vectors() -> None:
-    forest = Forest.from_trees(Sentence(text).tree for text in ("A dog runs", "two men in the snow", ""))
-    model = made()
-    some, every = model.word_matrix(forest, np.array([1, 2])), model.word_matrix(forest)
-    for word, row in zip([*forest.words, ""], range(len(every)), strict=True):
-        np.testing.assert_array_equal(some[row], every[row] if word in {"two", "men", "in", "the", "snow"} else 0)
 
 
 def test_words_without_a_vector_are_zeros() -> None:
@@ -166,11 +157,6 @@ def test_sessions_compute_what_the_network_does_for_all_nodes(both: tuple[HMLSTM
 def test_sessions_compute_what_the_network_does_for_degenerate_trees(both: tuple[HMLSTM, HMLSTM]) -> None:
     check_engines(both, [WORD])
     check_engines(both, [WORD, CHAIN, phrase("", []), WIDE])
-
-
-def test_features_of_another_size_raise_an_error() -> None:
-    with pytest.raises(DeixisError, match="5"):
-        made().prepare_visual(np.ones((2, 7)))
 
 
 def test_centred_scores_are_cosines_after_subtracting_both_means() -> None:

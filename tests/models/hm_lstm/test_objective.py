@@ -103,13 +103,6 @@ def test_an_epoch_holds_each_sentence_with_its_photo_and_each_phrase_with_its_re
     assert sorted(weights) == pytest.approx(sorted((0.5 * found.confidence[kept]).tolist()))
 
 
-def test_the_generator_determines_the_order_of_an_epoch() -> None:
-    sampler = PairSampler(parsed_photos(), 4)
-    orders = [[b.photo.tolist() for b in sampler.epoch(0, np.random.default_rng(seed))] for seed in (1, 1, 2)]
-    assert orders[0] == orders[1] != orders[2]
-    assert len(orders[0]) == len(sampler)
-
-
 def test_a_last_batch_of_one_is_dropped_and_one_sentence_raises_an_error() -> None:
     data = parsed_photos()
     count = len(data.photo)
@@ -146,16 +139,6 @@ def test_the_total_is_eq_10_divided_by_the_sentences_of_the_batch(
     assert found.total.item() == pytest.approx(total, rel=1e-5)
     assert float(found.terms["sentences"] + found.terms["phrases"]) == pytest.approx(total, rel=1e-5)
     assert float(found.terms["phrases"]) > 0
-
-
-def test_all_weights_get_a_gradient() -> None:
-    data, settings = parsed_photos(), HMLSTMSettings(hidden_size=8, embedding_dim=4)
-    model, objective = make_objective(data, settings)
-    batch = next(PairSampler(data, 8, made_correspondences(data)).epoch(0, np.random.default_rng(3)))
-    objective(model.network, batch).total.backward()  # type: ignore[no-untyped-call]
-    for name, weight in model.network.named_parameters():
-        assert weight.grad is not None, name
-        assert weight.grad.abs().sum() > 0, name
 
 
 def test_correspondences_are_sorted_by_sentence() -> None:

@@ -110,20 +110,6 @@ def test_the_negative_log_likelihood_counts_only_the_generated_words() -> None:
     np.testing.assert_allclose(found.detach(), [sum(each), sum(each[:3])])
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_gradients_reach_the_first_word(name: str) -> None:
-    network = make_network(NETWORKS[name])
-    with torch.no_grad():
-        for part in network.parameters():
-            part.abs_()  # so that no unit of the recurrent layer is off
-    words = torch.tensor([[5, *[1] * 20]])
-    context = network.visual_context(*photo_tensors(network))
-    _, states, _ = network.read_words(words, network.initial_state(1), context.words)
-    states[0, -1].sum().backward()
-    assert network.first.weight.grad is not None
-    assert network.first.weight.grad[5].abs().sum() > 0
-
-
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [

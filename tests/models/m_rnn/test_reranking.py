@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import deixis
 from deixis.data.dataset import Dataset
 from deixis.errors import DatasetError, DeixisError
 from deixis.models.m_rnn.consensus import Consensus, RerankSettings
@@ -86,15 +85,6 @@ def test_the_oracle_scores_by_the_photos_own_captions() -> None:
         oracle = Oracle([["A red wall."], ["A green one."]], similarity)  # type: ignore[arg-type]
         found = rank_captions(np.zeros((2, 3)), [WALLS, WALLS], oracle)
         assert [result.text for result in found] == ["a red wall", "a green wall"]
-
-
-def test_deixis_caption_reranks(captioner_folder: Path) -> None:
-    photo = captioner_folder / "images" / "0008.png"
-    found = deixis.caption(photo, rerank="cider", top=2, model=captioner_folder / "run")
-    assert len(found.captions) == 2
-    assert "red" in found.text
-    assert found.consensus[0] >= found.consensus[1]
-    assert deixis.caption(photo, model=captioner_folder / "run").consensus == ()
 
 
 def test_the_default_beam_is_wider_for_reranking(captioner: CaptionPipeline) -> None:

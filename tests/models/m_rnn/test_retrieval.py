@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from deixis.models.m_rnn import retrieval
-from deixis.models.m_rnn.retrieval import PrefixTree, log_probability_matrix, read_prefixes
+from deixis.models.m_rnn.retrieval import PrefixTree, log_probability_matrix
 from tests.models.m_rnn.networks import CAPTIONERS, PAPERS, make_network, photo_tensors, word_steps
 
 KINDS = {**PAPERS, "captioner": CAPTIONERS["second attention"]}
@@ -62,16 +62,3 @@ def test_each_prefix_occurs_once() -> None:
     assert {(spelled[of], int(word)) for of, word in zip(tree.origin, tree.next_word, strict=True)} == steps
     assert len(tree.origin) == len(steps)
     assert len(tree.step) == sum(len(words) + 1 for words in SENTENCES)
-
-
-def test_prefixes_are_read_once_for_all_photos(monkeypatch: pytest.MonkeyPatch) -> None:
-    network, _, words, terms = network_and_photos("papers/m-rnn")
-    tree = PrefixTree.from_sentences(*padded(SENTENCES, network.end), start=network.start, end=network.end)
-    read = read_prefixes(words, tree)
-    expected = log_probability_matrix(words, terms, PHOTOS, tree)
-
-    def refuse(*arguments: object) -> None:
-        raise AssertionError("read again")
-
-    monkeypatch.setattr(words, "read_word", refuse)
-    np.testing.assert_array_equal(log_probability_matrix(words, terms, PHOTOS, tree, read), expected)

@@ -118,18 +118,3 @@ def test_a_range_of_photos_has_the_scores_of_all_photos() -> None:
     model = Combined(Unit(1), Unit(2))
     visual, text = model.prepare_visual(items([2, 1, 3], 3)), model.prepare_text(items([2, 0, 1], 4))
     np.testing.assert_allclose(model.scores(visual.run(1, 3), text), model.scores(visual, text)[1:3], atol=1e-6)
-
-
-def test_features_are_prepared_a_few_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-
-    class Watched(Unit):
-        def prepare_visual(self, features: np.ndarray) -> np.ndarray:
-            asked.append(len(features))
-            return super().prepare_visual(features)
-
-        prepare_text = prepare_visual
-
-    monkeypatch.setattr(combined, "PARTS_AT_A_TIME", 2)
-    Combined(Watched(1), Watched(2)).prepare_visual(items([2, 3, 2], 3))
-    assert asked == [2, 1, 2, 2, 2, 1]

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from deixis.errors import DeixisError
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.matching.losses import (
     HardestLoss,
@@ -226,17 +225,6 @@ def test_the_logistic_loss_has_a_gradient_and_is_finite_for_very_wrong_scores() 
     scores = torch.linspace(-4, 4, 9, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda p: logistic_loss(p, torch.arange(9) % 2 == 0), [scores])
     assert logistic_loss(torch.tensor([-1000.0]), torch.tensor([True])).item() == 1000
-
-
-def test_other_losses_are_settings() -> None:
-    assert matching_loss(TwoBranchSettings(loss="hardest", margin=0.3)) == HardestLoss(0.3)
-    network = TwoBranchNetwork(3, 3, TwoBranchSettings(hidden_size=4, embedding_dim=2, loss="softmax", temperature=0.5))
-    made = matching_loss(TwoBranchSettings(loss="softmax", label_smoothing=0.1), network.log_temperature)
-    assert isinstance(made, SoftmaxLoss)
-    assert made.log_temperature.exp().item() == pytest.approx(0.5)
-    assert made.label_smoothing == 0.1
-    with pytest.raises(DeixisError, match="loss=softmax"):
-        matching_loss(TwoBranchSettings(loss="softmax"))
 
 
 SMALL = TwoBranchSettings(

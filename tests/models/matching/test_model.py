@@ -214,14 +214,6 @@ def test_words_and_features_are_not_confused() -> None:
         TwoBranch(5, 4, SMALL, WORDS)
 
 
-def test_layers_start_with_small_weights_and_zero_biases() -> None:
-    torch.manual_seed(0)
-    first = Branch(400, 200, 50).layers[0]
-    assert isinstance(first, nn.Linear)
-    assert first.weight.abs().max().item() == pytest.approx((6 / 600) ** 0.5, rel=0.01)
-    assert not first.bias.any()
-
-
 @pytest.mark.parametrize(
     ("changes", "first"),
     [

@@ -19,7 +19,6 @@ from deixis.data.pairs import RegionPhrasePairs
 from deixis.data.records import Photo
 from deixis.errors import DatasetError
 from deixis.models.matching.samplers import (
-    LabelledPairs,
     LabelledRegionSampler,
     LabelledSentenceSampler,
     RegionPhraseSampler,
@@ -29,7 +28,6 @@ from deixis.models.matching.samplers import (
     hardest_negatives,
 )
 from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
-from deixis.models.networks import move_tensors
 from deixis.models.training.objective import Sampler
 from tests.models.presets import paper_presets
 from tests.models.training.region_pairs import made, random_pairs, worlds
@@ -71,16 +69,6 @@ def test_texts_of_other_groups_are_negatives_and_identical_ones_may_be_excluded(
     assert batch().text_negatives.tolist() == [[False, True, True], [True, False, False], [True, False, False]]
     negatives = batch(identical=False).text_negatives
     assert negatives.tolist() == [[False, True, False], [True, False, False], [False, False, False]]
-
-
-@pytest.mark.parametrize("made", [batch(), LabelledPairs(*torch.ones(4, 3))])
-def test_batches_move_to_a_device_whole(made: TripletBatch | LabelledPairs) -> None:
-    moved = move_tensors(made, "meta")
-    tensors = [value for value in vars(moved).values() if isinstance(value, torch.Tensor)]
-    assert len(tensors) == (8 if isinstance(made, TripletBatch) else 4)
-    assert {tensor.device.type for tensor in tensors} == {"meta"}
-    others = [key for key, value in vars(made).items() if not isinstance(value, torch.Tensor)]
-    assert [vars(moved)[key] for key in others] == [vars(made)[key] for key in others]
 
 
 TWO_BRANCH = paper_presets("two-branch", TwoBranchSettings)
@@ -251,17 +239,6 @@ def test_the_control_has_as_many_targets_with_random_pairs() -> None:
         chains_of_batch += len(control.group) - control.size
         others += sum(chain not in own for chain in control.group[control.size :].tolist())
     assert others > chains_of_batch / 4, "further pairs are mostly of other chains"
-
-
-def test_the_control_has_as_many_targets_in_each_direction_apart() -> None:
-    """With single positives there are second phrases, but no second regions."""
-    names = ("papers/two-branch-phrases-random-partners", "papers/two-branch-phrases-sampling-only")
-    samplers = [
-        RegionPhraseSampler(random_pairs(), replace(TWO_BRANCH[name], positives="single"), 20) for name in names
-    ]
-    for control, usual in zip(*map(batches_of, samplers), strict=True):
-        assert len(control.text_targets) == len(usual.text_targets) == control.size
-        assert len(control.visual_targets) == len(usual.visual_targets) > control.size
 
 
 def test_the_control_for_sentences_draws_any_sentences() -> None:

@@ -20,7 +20,6 @@ from deixis.models.training.distributed import (
     leave,
     reproducible,
     seed_step,
-    sharded_forward,
     share_batch_norm,
 )
 from tests.models.training import every_model, tiny, together
@@ -93,11 +92,6 @@ def test_a_batch_norm_with_two_names_is_shared_under_both() -> None:
     assert network.one.weight is network.two.weight
 
 
-def test_rows_without_channels_are_refused() -> None:
-    with pytest.raises(ValueError, match="dimensions"):
-        SharedBatchNorm(3)(torch.ones(3))
-
-
 def python(*arguments: str, status: int | None = 0, **environment: str) -> None:
     environment = os.environ | {"OMP_NUM_THREADS": "1"} | environment
     command = [sys.executable, *arguments]
@@ -162,11 +156,6 @@ def test_killed_processes_resume_bit_for_bit(tmp_path: Path) -> None:
     torchrun(2, tiny.__file__, str(tmp_path / "run"), "--resume", *words)
     ours, theirs = (read_checkpoint(tmp_path / name / "last.safetensors")[0] for name in ("run", "unbroken"))
     assert all(torch.equal(ours[name], tensor) for name, tensor in theirs.items())
-
-
-def test_one_process_computes_everything_itself() -> None:
-    rows = torch.randn(5, 2)
-    assert torch.equal(sharded_forward(torch.sin, rows), rows.sin())
 
 
 @pytest.mark.parametrize("device", ["abacus", *([] if torch.cuda.is_available() else ["cuda"])])

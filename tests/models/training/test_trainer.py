@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import random
@@ -28,7 +27,6 @@ from deixis.models.matching.model import TwoBranch
 from deixis.models.matching.networks import TwoBranchNetwork
 from deixis.models.matching.samplers import LabelledPairs, SentenceSampler
 from deixis.models.matching.spec import TwoBranchSettings
-from deixis.models.training import checkpoints
 from deixis.models.training.checkpoints import best_epoch, read_checkpoint
 from deixis.models.training.objective import DevScores, LossValue
 from deixis.models.training.run_record import RunDescription
@@ -237,11 +235,6 @@ def test_training_reduces_the_loss(tmp_path: Path) -> None:
 def test_the_same_settings_give_the_same_bits(tmp_path: Path, unbroken: Path) -> None:
     trained(tmp_path / "again", FULL)
     assert same_run(tmp_path / "again", unbroken)
-
-
-def test_another_seed_gives_other_weights(tmp_path: Path, plain: Path) -> None:
-    trained(tmp_path / "b", replace(SETTINGS, seed=1))
-    assert not same_bits(plain / "last.safetensors", tmp_path / "b" / "last.safetensors")
 
 
 class KilledError(Exception):
@@ -518,27 +511,6 @@ def test_a_network_of_another_shape_is_named_in_one_line(run: Path) -> None:
     other.network.idle = torch.nn.Linear(2, 3)
     with pytest.raises(DeixisError, match=r"idle\.bias .*\(2,\).*\(3,\)"):
         other.trainer(run).train(resume=True)
-
-
-def test_a_full_disk_loses_nothing(tmp_path: Path, unbroken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = checkpoints.save_file
-    writes = 0
-
-    def sometimes_full(tensors: object, path: Path, **others: object) -> None:
-        nonlocal writes
-        writes += 1
-        if writes == 4:
-            path.write_bytes(b"half of it")
-            raise OSError(errno.ENOSPC, "No space left on device")
-        whole(tensors, path, **others)
-
-    monkeypatch.setattr(checkpoints, "save_file", sometimes_full)
-    with pytest.raises(DeixisError, match="the disk is full"):
-        trained(tmp_path / "run", FULL)
-    assert position_of(tmp_path / "run") == 7
-    assert not list((tmp_path / "run").glob(".*partial*"))
-    Tiny(FULL).trainer(tmp_path / "run").train(resume=True)
-    assert same_run(tmp_path / "run", unbroken)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of a file's size are of Unix")

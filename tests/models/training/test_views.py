@@ -37,12 +37,6 @@ def test_views_are_the_photo_its_mirror_image_and_large_parts_of_it() -> None:
     assert 1.25 < light.max() <= 1.3
 
 
-def test_without_mirror_no_view_is_mirrored() -> None:
-    views = random_views(50, np.random.default_rng(0), mirror=False)
-    assert len(views) == 50
-    assert not any(view.mirrored for view in views)
-
-
 def test_the_same_seed_gives_the_same_views() -> None:
     first, second, other = (random_views(5, np.random.default_rng(seed)) for seed in (1, 1, 2))
     assert first == second != other
