@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from deixis.errors import DeixisError
-from deixis.evaluation.box_sets import box_set_scores, compare_box_sets, set_f1
+from deixis.evaluation.box_sets import box_set_scores, set_f1
 from deixis.evaluation.items import Item
 from deixis.evaluation.predictions import Prediction, read_predictions, write_predictions
 from deixis.geometry import iou
@@ -76,7 +76,7 @@ def test_a_missing_prediction_has_no_box() -> None:
 def test_two_systems_are_compared_by_photo() -> None:
     items = [item(photo, 2) for photo in range(20)]
     one, other = [predict(each, GOLD[:2]) for each in items], [predict(each) for each in items]
-    found = compare_box_sets(one, other, items, rounds=100)
+    found = box_set_scores(one, items).compare(box_set_scores(other, items), rounds=100)
     assert found["set_f1_2"].difference == pytest.approx(100 / 3)
     assert set(found) == {"set_f1", "set_f1_2"}
 

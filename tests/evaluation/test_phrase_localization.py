@@ -159,11 +159,11 @@ def test_every_score_lies_in_its_interval() -> None:
     ]
     blind = FixedBoxes(single=(0, 0, 0.3, 0.3), by_type={"people": (0, 0, 0.1, 0.1)})
     result = localization(mine, items, blind=blind)
-    counted = {"n", "photos", "missing", "ignored", "ranked_photos"}
-    scores = {name: value for name, value in vars(result).items() if isinstance(value, int | float)}
-    assert set(result.interval) == set(scores) - counted
+    assert set(result.interval) == {name for name, value in result.scores.items() if value is not None} - {
+        "ranked_photos"
+    }
     for name, bounds in result.interval.items():
-        assert bounds.low <= scores[name] <= bounds.high, name
+        assert bounds.low <= result.scores[name] <= bounds.high, name
     assert result.interval["ap"].low < result.ap < result.interval["ap"].high
 
 
@@ -269,7 +269,7 @@ def test_group_intervals_agree_with_a_plain_loop_over_samples() -> None:
     items = items_of(MENTIONS)
     predictions = predictions_of(items)
     elsewhere = [NegativePrediction("b", "dog", np.array([GOLD, GOLD]), np.array([0.55, 0.95]))]
-    result = localization([*predictions, *elsewhere], items, rounds=60, seed=4)
+    result = localization([*predictions, *elsewhere], items, rounds=60)
     groups = groups_of(items)
     del groups["by_phrase", "two men"]  # they are all in one photo
     sample_counts = set()
@@ -278,7 +278,7 @@ def test_group_intervals_agree_with_a_plain_loop_over_samples() -> None:
         others = elsewhere if (table, name) == ("by_phrase", "dog") else []
         row = getattr(result, table)[name]
         assert [getattr(row, score) for score in SCORES] == pytest.approx(plain_scores(mine, wanted, others)), name
-        held, bounds = plain_intervals(mine, wanted, others, rounds=60, seed=4)
+        held, bounds = plain_intervals(mine, wanted, others, rounds=60, seed=0)
         sample_counts.add(held)
         for score, expected in zip(SCORES, bounds, strict=True):
             assert (row.interval[score].low, row.interval[score].high) == pytest.approx(expected), (name, score)

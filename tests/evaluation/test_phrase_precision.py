@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from deixis import geometry
 from deixis.errors import DeixisError
-from deixis.evaluation.intervals import Interval
+from deixis.evaluation.intervals import Interval, Result
 from deixis.evaluation.items import Item, distinct_phrase, distinct_phrases
-from deixis.evaluation.phrase_localization import LocalizationResult, localization
+from deixis.evaluation.phrase_localization import localization
 from deixis.evaluation.phrase_precision import CandidateBoxes, photo_precisions, phrase_precision
 from deixis.evaluation.predictions import NegativePrediction, Prediction
 from deixis.evaluation.score_matrix import ScoreBlocks
@@ -85,7 +85,7 @@ def test_every_score_equals_that_of_localization_of_predictions(seed: int, dtype
     json.dumps(found.as_json(), allow_nan=False)
 
 
-def compare(found: dict[str, Any], expected: LocalizationResult) -> None:
+def compare(found: dict[str, Any], expected: Result) -> None:
     for name in ("ap", "ap_nms", "macro_ap", "macro_ap_nms"):
         assert found[name] == pytest.approx(getattr(expected, name), abs=1e-9), name
     for groups in ("by_type", "by_phrase"):
@@ -106,8 +106,8 @@ def test_intervals_are_as_wide_as_those_of_localization_of_predictions(seed: int
     if not len(regions.boxes):
         return
     scores = scores + np.random.default_rng(seed).permutation(scores.size).reshape(scores.shape) / 1e5
-    found = phrase_precision(scores, items, regions, rounds=50, seed=3)
-    expected = localization(as_predictions(scores, items, regions), items, rounds=50, seed=3)
+    found = phrase_precision(scores, items, regions, rounds=50)
+    expected = localization(as_predictions(scores, items, regions), items, rounds=50)
     for name, interval in found.interval.items():
         assert_around(getattr(found, name), interval, expected.interval[name])
     for groups in ("by_type", "by_phrase"):

@@ -17,7 +17,6 @@ from deixis.evaluation.retrieval import (
     Ranking,
     RetrievalResult,
     check_curve_path,
-    compare_results,
     compare_retrieval,
     match_curve,
     nearest_photos,
@@ -206,9 +205,9 @@ def test_invalid_arguments_are_named(arguments, message):
         (lambda: region_retrieval(np.eye(2), [(0, 0)], phrases=["a"]), "phrases: 1"),
         (lambda: region_retrieval(np.eye(2), [(0, 0)], photo_of_region=[1]), "photo_of_region"),
         (lambda: nearest_photos(np.eye(3), 4), "count"),
-        (lambda: compare_results(result_of([1, 2, 3]), result_of([1, 2])), "compare"),
-        (lambda: compare_results(result_of([1, 2, 3]), result_of([1, 2, 3], protocol="another")), "compare"),
-        (lambda: compare_results(result_of([1, 2, 3], [0, 0, 1]), result_of([1, 2, 3], [0, 1, 1])), "queries"),
+        (lambda: result_of([1, 2, 3]).compare(result_of([1, 2])), "compare"),
+        (lambda: result_of([1, 2, 3]).compare(result_of([1, 2, 3], protocol="another")), "compare"),
+        (lambda: result_of([1, 2, 3], [0, 0, 1]).compare(result_of([1, 2, 3], [0, 1, 1])), "queries"),
     ],
 )
 def test_invalid_sentences_regions_and_comparisons_are_errors(call, message):
@@ -220,7 +219,7 @@ def result_of(ranks, units=None, ks=(1, 5), protocol="test"):
     units = np.arange(len(ranks)) if units is None else np.asarray(units)
     photos = int(units.max()) + 1
     ranking = Ranking(np.asarray(ranks, dtype=float), np.full(len(ranks), 20), units, photos)
-    return RetrievalResult(photos, ks, {"x": ranking}, protocol)
+    return RetrievalResult.of_rankings({"x": ranking}, ks, photos, protocol)
 
 
 @given(st.data())
@@ -252,7 +251,7 @@ def test_the_curve_agrees_with_a_plain_loop():
 
 
 def test_missing_ranks_are_not_compared():
-    found = compare_results(result_of([1, 2, np.inf]), result_of([1, 2, 3]), rounds=50)
+    found = result_of([1, 2, np.inf]).compare(result_of([1, 2, 3]), rounds=50)
     assert set(found) == {"x_r1", "x_r5"}
     assert found["x_r5"].difference == pytest.approx(-100 / 3)
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from deixis.evaluation.agreement import krippendorff_alpha as krippendorff_alpha
     from deixis.evaluation.baselines import best_fixed_boxes as best_fixed_boxes
     from deixis.evaluation.box_sets import box_set_scores as box_set_scores
-    from deixis.evaluation.box_sets import compare_box_sets as compare_box_sets
     from deixis.evaluation.captions import caption_scores as caption_scores
     from deixis.evaluation.captions import compare_captions as compare_captions
     from deixis.evaluation.captions import perplexity_scores as perplexity_scores
@@ -44,7 +43,7 @@ __all__, __getattr__, __dir__ = lazy_exports(
     {
         "agreement": "box_agreement chain_agreement cohen_kappa fleiss_kappa krippendorff_alpha",
         "baselines": "best_fixed_boxes",
-        "box_sets": "box_set_scores compare_box_sets",
+        "box_sets": "box_set_scores",
         "captions": "caption_scores compare_captions perplexity_scores",
         "items": "localization_items",
         "phrase_localization": "compare_localization localization",

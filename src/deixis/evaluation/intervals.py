@@ -7,14 +7,16 @@ observations. A bootstrap sample is a row of counts: how often each unit was dra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from deixis.arrays import AnyArray, FloatArray, IntArray
+from deixis.errors import DeixisError
 
 Counts = FloatArray
 Statistic = Callable[[Counts], FloatArray]
@@ -37,21 +39,20 @@ class Interval:
     high: float
 
 
-class PlainResult:
-    """A dataclass of scores, intervals and groups of scores."""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return plain values for JSON; intervals as [low, high]."""
-        return {name: to_json(value) for name, value in vars(self).items()}
-
-
 def to_json(value: Any) -> Any:
-    """Convert intervals, results, and mappings of them to plain values."""
-    if isinstance(value, Interval):
-        return [value.low, value.high]
-    if isinstance(value, Mapping):
-        return {key: to_json(each) for key, each in value.items()}
-    return value.as_json() if isinstance(value, PlainResult) else value
+    """Return plain values: intervals as [low, high], results as objects; numbers that are not finite are None."""
+    match value:
+        case Interval():
+            return [value.low, value.high]
+        case Mapping():
+            return {key: to_json(each) for key, each in value.items()}
+        case NamedScores():
+            return value.as_json()
+        case tuple() if hasattr(value, "_asdict"):
+            return value._asdict()
+        case float() if not np.isfinite(value):
+            return None
+    return value
 
 
 @dataclass(frozen=True)
@@ -121,19 +122,6 @@ def centre_interval(score: float, bootstrapped: Interval) -> Interval:
     return Interval(max(score - half, 0.0), min(score + half, 100.0))
 
 
-def with_intervals(
-    statistics: Mapping[str, Statistic], n: int, *, rounds: int, seed: int, centred: bool = False
-) -> dict[str, Any]:
-    """Return the score of each statistic by name, and their 95 % intervals as `interval`: attributes of a result.
-
-    `centred` intervals are those of `centre_interval`.
-    """
-    values, intervals = values_of(statistics, n), bootstrap_all(statistics, n, rounds=rounds, seed=seed)
-    if centred:
-        intervals = {name: centre_interval(values[name], drawn) for name, drawn in intervals.items()}
-    return {**values, "interval": intervals}
-
-
 def in_batches(of_samples: Callable[[AnyArray], FloatArray], counts: AnyArray) -> FloatArray:
     """Apply a function of counts (n, rounds) to rows of counts (rounds, n), in batches that bound memory."""
     parts = range(0, len(counts), _ROUNDS_PER_BATCH)
@@ -161,31 +149,91 @@ def bootstrap_all(
 
 
 class NamedScores:
-    """A result whose `scores` are also attributes by their names: `result.r1`."""
+    """Scores, their intervals and what they are of, such as the protocol; each is also an attribute by its name."""
 
-    scores: Any  # dict[str, float], of a dataclass or computed on first use
+    about: Mapping[str, Any]
+    scores: Mapping[str, Any]
+    interval: Any  # Mapping[str, Interval | None]
 
-    def __getattr__(self, name: str) -> float:
-        if name.startswith("_") or name == "scores" or name not in self.scores:
-            raise AttributeError(f"{name!r} is not an attribute or a score of this result")
-        return float(self.scores[name])
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and name not in NamedScores.__annotations__:
+            for values in (self.scores, self.about):
+                if name in values:
+                    return values[name]
+        raise AttributeError(f"{name!r} is not an attribute or a score of this result")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values for JSON; intervals as [low, high]."""
+        return {**to_json(self.about), **to_json(self.scores), "interval": to_json(self.interval)}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Result(NamedScores):
+    """The scores of a system. Each score, and each entry of `about`, is also an attribute by its name: `result.r1`.
+
+    Attributes
+    ----------
+    about
+        What the scores are of: the protocol, numbers of queries and photos, scores of groups.
+    scores
+        Every score by its name; None if it does not apply.
+    statistics
+        The scores that have an interval, as statistics over the units.
+    units
+        Number of photos, the units of the bootstrap.
+    interval
+        The 95 % bootstrap interval of each score that has one, computed on first use.
+    """
+
+    about: Mapping[str, Any]
+    scores: Mapping[str, Any]
+    statistics: Mapping[str, Statistic] = field(repr=False)
+    units: int
+    rounds: int = 1000
+    centred: Container[str] = ()  # scores whose intervals are those of `centre_interval`
+
+    @classmethod
+    def of(
+        cls,
+        about: Mapping[str, Any],
+        statistics: Mapping[str, Statistic],
+        units: int,
+        *,
+        rounds: int = 1000,
+        centred: Container[str] = (),
+        others: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Compute the scores of statistics. `others` are those without an interval, unless there is a statistic."""
+        scores: dict[str, Any] = values_of(statistics, units)
+        scores |= {name: value for name, value in (others or {}).items() if name not in scores}
+        return cls(about=about, scores=scores, statistics=statistics, units=units, rounds=rounds, centred=centred)
+
+    @cached_property
+    def interval(self) -> dict[str, Interval | None]:
+        drawn = bootstrap_all(self.statistics, self.units, rounds=self.rounds)
+        return {
+            name: centre_interval(self.scores[name], bounds) if name in self.centred else bounds
+            for name, bounds in drawn.items()
+        }
+
+    def compare(self, other: Result, *, rounds: int = 10_000) -> dict[str, Comparison]:
+        """Compare two systems on the same photos by the paired bootstrap: the difference self - other of each score."""
+        if self.units != other.units or self.about.get("protocol") != other.about.get("protocol"):
+            raise DeixisError("cannot compare: the results differ in photos or protocol")
+        return compare_all(self.statistics, other.statistics, self.units, rounds=rounds)
 
 
 @dataclass(frozen=True)
-class GroupScores(NamedScores, PlainResult):
-    """The scores of a group of queries, such as the mentions of one type; each is also an attribute by its name."""
+class GroupScores(NamedScores):
+    """The scores of a group of queries, such as the mentions of one type.
 
-    # Number of queries and of their photos; intervals of groups in few photos are too narrow
-    n: int
-    photos: int
-    scores: dict[str, float]  # every score by its name
-    # The 95 % interval of each score over the samples with a query of the group, or None
+    `n` queries are in so many `photos`; intervals of groups in few photos are too narrow. The interval of each score is
+    over the samples with a query of the group; without one, it is None, and `no_interval` says why.
+    """
+
+    scores: dict[str, Any]
+    about: Mapping[str, Any]
     interval: Mapping[str, Interval | None]
-    no_interval: str | None  # the reason if there is no interval
-
-    def as_json(self) -> dict[str, Any]:
-        document = super().as_json()
-        return {**document.pop("scores"), **document}
 
 
 def bootstrap_groups(
@@ -217,7 +265,8 @@ def bootstrap_groups(
         reason = None if all(interval.values()) else ONE_PHOTO if photos[name] == 1 else NO_SAMPLE
         if centred:
             interval = {score: drawn and centre_interval(scores[score], drawn) for score, drawn in interval.items()}
-        found[name] = GroupScores(len(photo), photos[name], scores, interval, reason)
+        about = {"n": len(photo), "photos": photos[name], "no_interval": reason}
+        found[name] = GroupScores(scores, about, interval)
     return found
 
 

@@ -6,23 +6,14 @@ chairs". It needs no gold boxes: the phrases and the boxes are those of the pred
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 import numpy as np
 
 from deixis import geometry
 from deixis.errors import DeixisError
-from deixis.evaluation.intervals import (
-    Comparison,
-    Interval,
-    PlainResult,
-    Statistic,
-    compare_all,
-    mean_over,
-    with_intervals,
-)
+from deixis.evaluation.intervals import Comparison, Result, Statistic, mean_over
 from deixis.evaluation.predictions import NegativePrediction, Prediction
 from deixis.language.sentence import parents
 
@@ -35,51 +26,14 @@ PROTOCOL = (
 )
 
 
-@dataclass(frozen=True)
-class NestingScores(PlainResult):
-    """Containment of boxes, in percent; means over pairs of phrases."""
+def nesting_scores(predictions: Iterable[Prediction | NegativePrediction], *, rounds: int = 1000) -> Result:
+    """Score predictions of phrases that contain each other; predictions without a box are left out.
 
-    protocol: str
-    # Number of nested pairs and of photos
-    n: int
-    photos: int
-    interval: Mapping[str, Interval]  # the 95 % bootstrap interval of each score
-    contained: float  # mean share of a phrase's box that lies in the box of the phrase around it
-    covered: float  # pairs in which that share is at least 90 %
-    # The control: the same for a longer phrase and phrases of the caption that are not inside it; None without any
-    other_contained: float | None = None
-    other_covered: float | None = None
-
-
-def nesting_scores(
-    predictions: Iterable[Prediction | NegativePrediction], *, rounds: int = 1000, seed: int = 0
-) -> NestingScores:
-    """Score predictions of phrases that contain each other; predictions without a box are left out."""
-    statistics, pairs, photos = _statistics(list(predictions))
-    return NestingScores(PROTOCOL, pairs, photos, **with_intervals(statistics, photos, rounds=rounds, seed=seed))
-
-
-def compare_nesting(
-    a: Iterable[Prediction | NegativePrediction],
-    b: Iterable[Prediction | NegativePrediction],
-    *,
-    rounds: int = 10_000,
-    seed: int = 0,
-) -> dict[str, Comparison]:
-    """Compare two systems on the same phrases by the paired bootstrap over photos."""
-    first, second = ([each for each in given if isinstance(each, Prediction)] for given in (a, b))
-    if {each.key for each in first} != {each.key for each in second}:
-        raise DeixisError("cannot compare: the two systems have predictions for different phrases")
-    by_key = {each.key: each for each in second}
-    mine, _, photos = _statistics(first)
-    others, _, _ = _statistics([by_key[each.key] for each in first])
-    return compare_all(mine, others, photos, rounds=rounds, seed=seed)
-
-
-def _statistics(
-    predictions: Sequence[Prediction | NegativePrediction],
-) -> tuple[dict[str, Statistic], int, int]:
-    """The scores as statistics over photos, the number of nested pairs and of photos."""
+    The result has, in percent of pairs of phrases, `contained`, the mean share of a phrase's box that lies in the box
+    of the phrase around it, and `covered`, the pairs in which that share is at least 90 %; and as a control
+    `other_contained` and `other_covered`, the same for a longer phrase and phrases of the caption that are not inside
+    it (None without any). `n` is the number of nested pairs.
+    """
     boxed = [each for each in predictions if isinstance(each, Prediction) and len(each.boxes)]
     number = {photo: index for index, photo in enumerate(dict.fromkeys(each.photo for each in boxed))}
     rows = [
@@ -90,12 +44,25 @@ def _statistics(
     if not any(is_nested for _, is_nested, _ in rows):
         raise DeixisError("no phrase contains another; give predictions for nested phrases")
     photo, nested, shares = (np.array(column) for column in zip(*rows, strict=True))
-    found: dict[str, Statistic] = {}
+    statistics: dict[str, Statistic] = {}
     for prefix, chosen in (("", nested), ("other_", ~nested)):
         if chosen.any():
             for name, values in (("contained", shares), ("covered", shares >= COVERED)):
-                found[prefix + name] = mean_over(100.0 * values[chosen], photo[chosen], len(number))
-    return found, int(nested.sum()), len(number)
+                statistics[prefix + name] = mean_over(100.0 * values[chosen], photo[chosen], len(number))
+    about = {"protocol": PROTOCOL, "n": int(nested.sum()), "photos": len(number)}
+    absent = {"other_contained": None, "other_covered": None}
+    return Result.of(about, statistics, len(number), rounds=rounds, others=absent)
+
+
+def compare_nesting(
+    a: Iterable[Prediction | NegativePrediction], b: Iterable[Prediction | NegativePrediction], *, rounds: int = 10_000
+) -> dict[str, Comparison]:
+    """Compare two systems on the same phrases by the paired bootstrap over photos."""
+    first, second = ({each.key: each for each in given if isinstance(each, Prediction)} for given in (a, b))
+    if first.keys() != second.keys():
+        raise DeixisError("cannot compare: the two systems have predictions for different phrases")
+    in_order = [second[key] for key in first]
+    return nesting_scores(first.values()).compare(nesting_scores(in_order), rounds=rounds)
 
 
 def _caption(prediction: Prediction) -> tuple[str, int]:

@@ -23,14 +23,12 @@ from deixis.evaluation.intervals import (
     Comparison,
     Counts,
     GroupScores,
-    Interval,
-    PlainResult,
+    Result,
     Statistic,
     bootstrap_groups,
     compare_all,
     mean_over,
     number_units,
-    with_intervals,
 )
 from deixis.evaluation.items import (
     Item,
@@ -193,7 +191,7 @@ RECALLS: Mapping[str, int] = {"r1": 1, "r5": 5, "r10": 10, "upper_bound": NEVER}
 
 
 def group_scores(
-    boxes: RankedPredictions, groups: Mapping[str, MentionGroup], rule: ApRule, *, rounds: int, seed: int
+    boxes: RankedPredictions, groups: Mapping[str, MentionGroup], rule: ApRule, *, rounds: int
 ) -> dict[str, GroupScores]:
     """Score groups of mentions separately; the boxes of a group are ranked together for `ap`."""
     statistics = {
@@ -204,7 +202,7 @@ def group_scores(
         )
         for name, group in groups.items()
     }
-    found = bootstrap_groups(statistics, boxes.photos, rounds=rounds, seed=seed)
+    found = bootstrap_groups(statistics, boxes.photos, rounds=rounds)
     for name, group in groups.items():  # means, which differ from ratios of sums in the last digit
         correct = boxes.first[group.mentions]
         found[name].scores.update((score, float(100 * (correct < rank).mean())) for score, rank in RECALLS.items())
@@ -212,48 +210,6 @@ def group_scores(
 
 
 TIES = "of equal scores the box given first is the better one; across mentions, the earlier mention's"
-
-
-@dataclass(frozen=True)
-class LocalizationResult(PlainResult):
-    """Localization scores, in percent."""
-
-    # The protocol, the tie rule and the rule of average precision
-    protocol: Protocol
-    ties: str
-    ap_rule: ApRule
-    # Number of scored mentions and of their photos; of mentions without a prediction, which count as wrong; and of
-    # predictions left out because they match no mention
-    n: int
-    photos: int
-    missing: int
-    ignored: int
-    # Mentions with a correct box among the best 1, 5, 10 and among all predicted boxes
-    r1: float
-    r5: float
-    r10: float
-    upper_bound: float
-    # Recall after NMS of the boxes of each mention at an IoU of 0.5, as in the code released with Entities
-    r5_nms: float
-    r10_nms: float
-    # Mean over distinct phrases of the average precision, before and after NMS
-    ap: float
-    ap_nms: float
-    ranked_photos: float  # mean over distinct phrases of the number of photos whose regions were ranked
-    # Scores with intervals by entity type (a mention with several types counts in each), and of the most frequent
-    # distinct phrases
-    by_type: Mapping[str, GroupScores]
-    by_phrase: Mapping[str, GroupScores]
-    proposals: Mapping[str, float]  # mean and maximum number of boxes per mention
-    interval: Mapping[str, Interval]  # the 95 % bootstrap interval of each score
-    # Means over the types that occur, None if no mention has a type. `macro_ap` is the "(mean)" of Table 4 of the
-    # Entities paper.
-    macro_r1: float | None = None
-    macro_ap: float | None = None
-    macro_ap_nms: float | None = None
-    # R@1 of the best fixed box of the type, and of the single best fixed box, if `blind` was passed
-    blind_r1: float | None = None
-    blind_single_r1: float | None = None
 
 
 def localization(
@@ -267,8 +223,7 @@ def localization(
     ap_rule: ApRule = "area",
     phrases: int = 24,
     rounds: int = 1000,
-    seed: int = 0,
-) -> LocalizationResult:
+) -> Result:
     """Score the predicted boxes of phrases.
 
     Parameters
@@ -291,12 +246,22 @@ def localization(
         `average_precision.ApRule`).
     phrases
         Number of the most frequent distinct phrases in `by_phrase`.
-    rounds, seed
-        Number of samples and random seed of the bootstrap over photos.
+    rounds
+        Number of samples of the bootstrap over photos.
 
     Returns
     -------
-    LocalizationResult
+    Result
+        Scores in percent: `r1`, `r5`, `r10` and `upper_bound`, the mentions with a correct box among the best 1, 5, 10
+        and among all boxes; `r5_nms` and `r10_nms` after NMS of the boxes of each mention at an IoU of 0.5, as in the
+        code released with Entities; `ap` and `ap_nms`, means over distinct phrases; `macro_r1`, `macro_ap` and
+        `macro_ap_nms`, means over types (the "(mean)" of Table 4 of the Entities paper), None if no mention has a type;
+        `blind_r1` and `blind_single_r1` of the best fixed box of the type and of all, None without `blind`; and
+        `ranked_photos`, the mean over distinct phrases of the number of photos whose regions were ranked.
+
+        `n` mentions of `photos`, `missing` without a prediction, which count as wrong, and `ignored` predictions of
+        other mentions. `by_type` (a mention with several types counts in each) and `by_phrase` have the scores of
+        groups with their intervals, `proposals` the mean and maximum number of boxes per mention.
 
     Examples
     --------
@@ -314,20 +279,21 @@ def localization(
     statistics = score_statistics(boxes, ap_rule)
     if blind is not None:
         statistics |= _blind_statistics(blind, items, protocol)
-    return LocalizationResult(
-        protocol=protocol,
-        ties=TIES,
-        ap_rule=ap_rule,
-        n=len(items),
-        photos=boxes.photos,
-        missing=boxes.matched.missing,
-        ignored=boxes.matched.ignored,
-        ranked_photos=boxes.mean_ranked_photos(),
-        by_type=group_scores(boxes, boxes.types, ap_rule, rounds=rounds, seed=seed),
-        by_phrase=group_scores(boxes, boxes.common_phrases(phrases), ap_rule, rounds=rounds, seed=seed),
-        proposals={"mean": float(boxes.box_counts.mean()), "max": int(boxes.box_counts.max())},
-        **with_intervals(statistics, boxes.photos, rounds=rounds, seed=seed),
-    )
+    about = {
+        "protocol": protocol,
+        "ties": TIES,
+        "ap_rule": ap_rule,
+        "n": len(items),
+        "photos": boxes.photos,
+        "missing": boxes.matched.missing,
+        "ignored": boxes.matched.ignored,
+        "by_type": group_scores(boxes, boxes.types, ap_rule, rounds=rounds),
+        "by_phrase": group_scores(boxes, boxes.common_phrases(phrases), ap_rule, rounds=rounds),
+        "proposals": {"mean": float(boxes.box_counts.mean()), "max": int(boxes.box_counts.max())},
+    }
+    absent = dict.fromkeys(("macro_r1", "macro_ap", "macro_ap_nms", "blind_r1", "blind_single_r1"))
+    others = {"ranked_photos": boxes.mean_ranked_photos(), **absent}
+    return Result.of(about, statistics, boxes.photos, rounds=rounds, others=others)
 
 
 def compare_localization(
@@ -340,7 +306,6 @@ def compare_localization(
     extra: Extra = "error",
     ap_rule: ApRule = "area",
     rounds: int = 10_000,
-    seed: int = 0,
 ) -> dict[str, Comparison]:
     """Compare two systems on the same items by the paired bootstrap: the difference a - b of each score.
 
@@ -357,7 +322,7 @@ def compare_localization(
         RankedPredictions.from_predictions(given, items, protocol, missing=missing, extra=extra) for given in (a, b)
     )
     mine, others = (score_statistics(boxes, ap_rule) for boxes in (first, second))
-    return compare_all(mine, others, first.photos, rounds=rounds, seed=seed)
+    return compare_all(mine, others, first.photos, rounds=rounds)
 
 
 def score_statistics(boxes: RankedPredictions, rule: ApRule) -> dict[str, Statistic]:

@@ -24,11 +24,9 @@ from deixis.evaluation.average_precision import (
 )
 from deixis.evaluation.intervals import (
     GroupScores,
-    Interval,
-    PlainResult,
+    Result,
     bootstrap_groups,
     values_of,
-    with_intervals,
 )
 from deixis.evaluation.items import Item, Protocol, check_protocol, distinct_phrases, indices_by_type, most_frequent
 from deixis.evaluation.ranked_boxes import IOU, Overlaps
@@ -151,31 +149,6 @@ class MentionCandidates:
         return above[other[self.regions.photo[above]]]
 
 
-@dataclass(frozen=True)
-class PhrasePrecision(PlainResult):
-    """Average precision of phrases over the regions of all photos, in percent."""
-
-    # The protocol and the rule of average precision
-    protocol: Protocol
-    ap_rule: ApRule
-    # Number of mentions, distinct phrases, photos and regions
-    n: int
-    phrases: int
-    photos: int
-    regions: int
-    # Mean over distinct phrases of the average precision, before and after NMS in each photo
-    ap: float
-    ap_nms: float
-    by_type: Mapping[str, GroupScores]
-    by_phrase: Mapping[str, GroupScores]  # the most frequent distinct phrases
-    # The 95 % interval of each score, centred on the score (see `intervals.centre_interval`)
-    interval: Mapping[str, Interval]
-    # Average precision of types over the photos that mention them, as in `localization`: a type is not a phrase that
-    # could be searched for in other photos
-    macro_ap: float | None = None
-    macro_ap_nms: float | None = None
-
-
 def phrase_precision(
     scores: Scores,
     items: Sequence[Item],
@@ -183,17 +156,21 @@ def phrase_precision(
     *,
     protocol: Protocol = "union",
     ap_rule: ApRule = "area",
-    phrases: int = 24,
     rounds: int = 1000,
-    seed: int = 0,
-) -> PhrasePrecision:
+) -> Result:
     """Compute the average precision of each distinct phrase over the regions of all photos.
 
     `scores` has a row for each of `distinct_phrases(items)` (`typical_wording(items)` is their text) and a column for
     each of `regions`; float32 is fastest. NMS takes most of the time. Other arguments are those of `localization`.
+
+    The result has, in percent, `ap` and `ap_nms`, means over distinct phrases before and after NMS in each photo, and
+    `macro_ap` and `macro_ap_nms` of types over the photos that mention them, as in `localization`: a type is not a
+    phrase that could be searched for in other photos. Intervals are those of `intervals.centre_interval`. `by_type` and
+    `by_phrase` (the 24 most frequent phrases) have the scores of groups.
     """
     groups = distinct_phrases(items)
-    blocks = _check_scores(scores, groups, regions, protocol)
+    check_protocol(protocol)
+    blocks = _check_scores(scores, groups, regions)
     mentions = MentionCandidates.from_items(items, regions, protocol)
     hits, rank_mentions = _rank(blocks, list(groups.values()), mentions)
     photos = len(regions.photos)
@@ -216,31 +193,31 @@ def phrase_precision(
             )
             for group in names
         }
-        return bootstrap_groups(with_photos, photos, rounds=rounds, seed=seed, centred=True)
+        return bootstrap_groups(with_photos, photos, rounds=rounds, centred=True)
 
-    return PhrasePrecision(
-        protocol=protocol,
-        ap_rule=ap_rule,
-        n=len(items),
-        phrases=len(groups),
-        photos=photos,
-        regions=len(regions.boxes),
-        by_type=score_groups(types, types, lambda name, kind: rankings[name][kind]),
-        by_phrase=score_groups(most_frequent(groups, phrases), groups, lambda name, phrase: hits[name][row_of[phrase]]),
-        **with_intervals(statistics, photos, rounds=rounds, seed=seed, centred=True),
-    )
+    common = most_frequent(groups, 24)
+    about = {
+        "protocol": protocol,
+        "ap_rule": ap_rule,
+        "n": len(items),
+        "phrases": len(groups),
+        "photos": photos,
+        "regions": len(regions.boxes),
+        "by_type": score_groups(types, types, lambda name, kind: rankings[name][kind]),
+        "by_phrase": score_groups(common, groups, lambda name, phrase: hits[name][row_of[phrase]]),
+    }
+    absent = {"macro_ap": None, "macro_ap_nms": None}
+    return Result.of(about, statistics, photos, rounds=rounds, centred=statistics.keys(), others=absent)
 
 
-def average_precisions(
-    scores: Scores, items: Sequence[Item], regions: CandidateBoxes, *, protocol: Protocol = "union"
-) -> dict[str, dict[str, float]]:
+def average_precisions(scores: Scores, items: Sequence[Item], regions: CandidateBoxes) -> dict[str, dict[str, float]]:
     """Compute `ap` and `ap_nms`, in percent, of every distinct phrase over the regions of all photos.
 
     Arguments are those of `phrase_precision`. There are no intervals, which take longest for thousands of phrases.
     """
     groups = distinct_phrases(items)
-    blocks = _check_scores(scores, groups, regions, protocol)
-    hits, _ = _rank(blocks, list(groups.values()), MentionCandidates.from_items(items, regions, protocol))
+    blocks = _check_scores(scores, groups, regions)
+    hits, _ = _rank(blocks, list(groups.values()), MentionCandidates.from_items(items, regions, "union"))
     photos = len(regions.photos)
     return {
         phrase: values_of({name: mean_precision([found[row]], photos, "area") for name, found in hits.items()}, photos)
@@ -255,7 +232,7 @@ def photo_precisions(scores: Scores, items: Sequence[Item], regions: CandidateBo
     gold box that it overlaps most, of those that no earlier region has found.
     """
     groups = distinct_phrases(items)
-    blocks = _check_scores(scores, groups, regions, "union")
+    blocks = _check_scores(scores, groups, regions)
     overlaps, photo_of = Overlaps.from_boxes(regions.boxes, regions.counts), regions.photo_indices(items)
     gold: list[list[tuple[int, geometry.Boxes]]] = []  # for each phrase its photos with their distinct gold boxes
     for group in groups.values():
@@ -338,10 +315,7 @@ def _float_blocks(blocks: ScoreBlocks) -> Iterator[tuple[int, AnyArray]]:
         yield begin, scores
 
 
-def _check_scores(
-    scores: Scores, groups: Mapping[str, IntArray], regions: CandidateBoxes, protocol: str
-) -> ScoreBlocks:
-    check_protocol(protocol)
+def _check_scores(scores: Scores, groups: Mapping[str, IntArray], regions: CandidateBoxes) -> ScoreBlocks:
     if not groups:
         raise DeixisError("no phrases to localize: no mention has a chain with a box")
     # Split arrays into blocks, because NMS needs memory for each block.

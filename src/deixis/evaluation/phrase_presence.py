@@ -6,8 +6,7 @@ they count as wrong, so that the scores are lower bounds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,44 +14,13 @@ import numpy.typing as npt
 from deixis.arrays import AnyArray, BoolArray, FloatArray
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
-from deixis.evaluation.average_precision import ApRule, PhotoRanking, mean_precision
-from deixis.evaluation.intervals import (
-    Counts,
-    Interval,
-    PlainResult,
-    Statistic,
-    bootstrap_all,
-    centre_interval,
-    in_batches,
-    values_of,
-)
+from deixis.evaluation.average_precision import PhotoRanking, mean_precision
+from deixis.evaluation.intervals import Counts, Result, Statistic, in_batches
 from deixis.evaluation.items import distinct_phrase
 from deixis.evaluation.phrase_precision import CandidateBoxes
 from deixis.evaluation.score_matrix import Scores, as_blocks, as_comparable, check_finite, iterate_blocks
 
 TIES = "of equal scores the wrong photo goes first for average precision, and is half below for the ROC areas"
-
-
-@dataclass(frozen=True)
-class PresenceResult(PlainResult):
-    """How well scores separate photos that show a phrase from others, in percent."""
-
-    # Number of phrases (present in some photos and not in all), of photos, and of present (phrase, photo) pairs
-    phrases: int
-    photos: int
-    present: int
-    ap: float  # mean over phrases of the average precision of the ranking of photos
-    # Mean over phrases of the area under the ROC curve: the probability that a photo with the phrase scores higher than
-    # one without
-    roc: float
-    # ROC area of all (phrase, photo) pairs together. It shows whether one threshold can serve all phrases.
-    pooled_roc: float
-    # Mean over phrases of the percentage of photos with the phrase, about the AP of chance. The ROC areas of chance are
-    # 50.
-    share: float
-    # The 95 % bootstrap interval of each score; that of `ap` is centred on it (see `intervals.centre_interval`)
-    interval: Mapping[str, Interval]
-    ties: str
 
 
 def best_region_scores(scores: Scores, regions: CandidateBoxes) -> FloatArray:
@@ -83,12 +51,15 @@ def mentioned_in_photos(phrases: Iterable[str], photos: Sequence[Photo]) -> Bool
     return mentioned
 
 
-def score_presence(
-    scores: npt.ArrayLike, mentioned: npt.ArrayLike, *, ap_rule: ApRule = "area", rounds: int = 1000, seed: int = 0
-) -> PresenceResult:
-    """Score how well scores (phrases, photos) separate photos that show a phrase from others.
+def score_presence(scores: npt.ArrayLike, mentioned: npt.ArrayLike, *, rounds: int = 1000) -> Result:
+    """Score how well scores (phrases, photos) separate photos that show a phrase from others, in percent.
 
-    Phrases that are in no photo or in all photos are left out.
+    Phrases that are in no photo or in all photos are left out. The result has `ap`, the mean over phrases of the
+    average precision of the ranking of photos; `roc`, the mean over phrases of the area under the ROC curve, the
+    probability that a photo with the phrase scores higher than one without; `pooled_roc`, the ROC area of all (phrase,
+    photo) pairs together, which shows whether one threshold can serve all phrases; and `share`, the mean over phrases
+    of the percentage of photos with the phrase, about the AP of chance. The ROC areas of chance are 50. `present` is
+    the number of present (phrase, photo) pairs. The interval of `ap` is that of `intervals.centre_interval`.
     """
     values, present = np.asarray(scores, dtype=np.float64), np.asarray(mentioned, dtype=np.bool_)
     if values.ndim != 2 or values.shape != present.shape:
@@ -101,21 +72,13 @@ def score_presence(
     values, present = values[scored], present[scored]
     photos = present.shape[1]
     statistics = {
-        "ap": mean_precision([_ranking(*row) for row in zip(values, present, strict=True)], photos, ap_rule),
+        "ap": mean_precision([_ranking(*row) for row in zip(values, present, strict=True)], photos),
         "roc": _mean_area(values, present),
         "pooled_roc": _pooled_area(values, present),
     }
-    found = values_of(statistics, photos)
-    interval = bootstrap_all(statistics, photos, rounds=rounds, seed=seed)
-    return PresenceResult(
-        phrases=len(present),
-        photos=photos,
-        present=int(np.count_nonzero(present)),
-        share=float(100 * present.mean()),
-        interval={**interval, "ap": centre_interval(found["ap"], interval["ap"])},
-        ties=TIES,
-        **found,
-    )
+    about = {"phrases": len(present), "photos": photos, "present": int(np.count_nonzero(present)), "ties": TIES}
+    share = {"share": float(100 * present.mean())}
+    return Result.of(about, statistics, photos, rounds=rounds, centred=("ap",), others=share)
 
 
 def _ranking(scores: FloatArray, right: BoolArray) -> PhotoRanking:

@@ -19,7 +19,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,12 +28,10 @@ from deixis.errors import DeixisError
 from deixis.evaluation.intervals import (
     Comparison,
     Interval,
-    NamedScores,
+    Result,
     Statistic,
     bootstrap_all,
-    compare_all,
     mean_over,
-    to_json,
     values_of,
 )
 from deixis.evaluation.ranks import (
@@ -69,62 +66,65 @@ class Ranking:
     match_queries: IntArray | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class RetrievalResult(NamedScores):
-    """Retrieval scores. Each score is also an attribute by its JSON name: `result.i2t_r1`."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RetrievalResult(Result):
+    """Retrieval scores, with the ranks that they follow from."""
 
-    n: int  # number of photos, the units of the bootstrap
-    ks: tuple[int, ...]  # the K values of R@K
     rankings: Mapping[str, Ranking]  # the ranks of each direction (`i2t`, `t2i`, `s2s`, or empty for regions)
-    # Description of the protocol and of the tie rule
-    protocol: str
-    ties: str = TIE_RULE
 
-    @cached_property
-    def scores(self) -> dict[str, float]:
-        """Every score by its JSON name."""
-        return values_of(self.statistics, self.n)
+    @classmethod
+    def of_rankings(
+        cls, rankings: Mapping[str, Ranking], ks: Sequence[int], photos: int, protocol: str
+    ) -> RetrievalResult:
+        """Compute the scores of rankings of queries of some photos."""
+        if not ks or any(isinstance(k, bool) or int(k) != k or k < 1 for k in ks):
+            raise DeixisError(f"ks: must be positive integers, not {tuple(ks)}")
+        about = {
+            "protocol": protocol,
+            "ties": TIE_RULE,
+            "n": photos,
+            "queries": {name or "regions": len(each.ranks) for name, each in rankings.items()},
+            "without_positive": {name or "regions": each.without_positive for name, each in rankings.items()},
+        }
+        scores = values_of(ranking_statistics(rankings, ks, finite=False), photos)
+        statistics = ranking_statistics(rankings, ks)
+        return cls(about=about, scores=scores, statistics=statistics, units=photos, rankings=rankings)
 
     @cached_property
     def interval(self) -> dict[str, Interval | None]:
-        """The 95 % bootstrap interval of every score, computed on first use.
+        """The 95 % interval of every score; None for the median or mean rank of queries of which some have no rank."""
+        found = bootstrap_all(self.statistics, self.units)
+        return {name: found.get(name) for name in self.scores}
 
-        None for a median or mean rank if some queries have no rank.
+    def compare(self, other: Result, *, rounds: int = 10_000) -> dict[str, Comparison]:
+        """Compare two results on the same queries: the difference self - other of each score.
+
+        Median and mean rank (lower is better) are left out if some queries have no rank.
         """
-        found = bootstrap_all(self.finite_statistics, self.n)
-        return {name: found.get(name) for name in self.statistics}
-
-    @cached_property
-    def statistics(self) -> dict[str, Statistic]:
-        """Every score as a statistic over photos, for `deixis.evaluation.intervals`."""
-        found = {}
         for direction, ranking in self.rankings.items():
-            for name, statistic in _statistics(ranking, self.ks).items():
-                found[f"{direction}_{name}" if direction else name] = statistic
-        return found
+            theirs = other.rankings.get(direction) if isinstance(other, RetrievalResult) else None
+            if theirs is None or not np.array_equal(ranking.units, theirs.units):
+                raise DeixisError(f"cannot compare: the results have different queries ({direction or 'regions'})")
+        if self.scores.keys() != other.scores.keys():
+            raise DeixisError("cannot compare: the results have different ks")
+        return super().compare(other, rounds=rounds)
 
-    @property
-    def finite_statistics(self) -> dict[str, Statistic]:
-        """The statistics without median and mean rank of directions in which some queries have no rank."""
-        found = dict(self.statistics)
-        for direction, ranking in self.rankings.items():
-            if not np.isfinite(ranking.ranks).all():
-                for name in ("medr", "meanr"):
-                    del found[f"{direction}_{name}" if direction else name]
-        return found
 
-    def as_json(self) -> dict[str, Any]:
-        """Scores as plain JSON; values that are not finite are null."""
-        document: dict[str, Any] = {
-            "protocol": self.protocol,
-            "ties": self.ties,
-            "n": self.n,
-            "queries": {name or "regions": len(each.ranks) for name, each in self.rankings.items()},
-            "without_positive": {name or "regions": each.without_positive for name, each in self.rankings.items()},
-        }
-        document.update({name: value if np.isfinite(value) else None for name, value in self.scores.items()})
-        document["interval"] = to_json(self.interval)
-        return document
+def ranking_statistics(
+    rankings: Mapping[str, Ranking], ks: Sequence[int], *, finite: bool = True
+) -> dict[str, Statistic]:
+    """Return the scores of rankings as statistics over photos.
+
+    Those that are `finite` leave out median and mean rank of a direction in which some queries have no rank.
+    """
+    found: dict[str, Statistic] = {}
+    for direction, ranking in rankings.items():
+        prefix = f"{direction}_" if direction else ""
+        found |= {f"{prefix}r{k}": percentage(ranking, ranking.ranks <= k) for k in sorted(set(map(int, ks)))}
+        if not finite or np.isfinite(ranking.ranks).all():
+            found[f"{prefix}medr"] = _median_of(ranking.ranks, ranking.units)
+            found[f"{prefix}meanr"] = mean_over(ranking.ranks, ranking.units, ranking.photos)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,27 +230,6 @@ def _plot(path: Path, curves: Mapping[str, Curve]) -> None:
     figure.savefig(path)
 
 
-def compare_results(a: RetrievalResult, b: RetrievalResult, *, rounds: int = 10_000) -> dict[str, Comparison]:
-    """Compare two results of the same protocol on the same queries: the difference a - b of each score.
-
-    Median and mean rank (lower is better) are left out if some queries have no rank.
-    """
-    if a.protocol != b.protocol or a.ks != b.ks or a.n != b.n:
-        raise DeixisError("cannot compare: the results differ in photos, protocol or ks")
-    for direction, ranking in a.rankings.items():
-        if not np.array_equal(ranking.units, b.rankings[direction].units):
-            raise DeixisError(f"cannot compare: the results have different queries ({direction or 'regions'})")
-    return compare_all(a.finite_statistics, b.finite_statistics, a.n, rounds=rounds)
-
-
-def _statistics(ranking: Ranking, ks: Sequence[int]) -> dict[str, Statistic]:
-    """The scores of one direction as statistics over photos."""
-    found = {f"r{k}": percentage(ranking, ranking.ranks <= k) for k in ks}
-    found["medr"] = _median_of(ranking.ranks, ranking.units)
-    found["meanr"] = mean_over(ranking.ranks, ranking.units, ranking.photos)
-    return found
-
-
 def percentage(ranking: Ranking, found: BoolArray) -> Statistic:
     """Return the percentage of queries for which a flag is set, as a statistic over photos."""
     return mean_over(np.where(found, 100.0, 0.0), ranking.units, ranking.photos)
@@ -338,7 +317,7 @@ def recall_at_k(
         f"i2t: the photo's best sentence among {_among(i2t_shortlists, 'sentences')}; "
         f"t2i: the sentence's photo among {_among(t2i_shortlists, 'photos')}"
     )
-    return RetrievalResult(photos, _check_ks(ks), rankings, protocol)
+    return RetrievalResult.of_rankings(rankings, ks, photos, protocol)
 
 
 def sentence_retrieval(
@@ -371,7 +350,7 @@ def sentence_retrieval(
     rank = compute_ranks(blocks, positives, self_pairs, columns=False).rows
     ranking = _ranking(rank, np.full(height, width - 1), units, photos)
     protocol = "s2s: the best other sentence of the same photo among all sentences but the query"
-    return RetrievalResult(photos, _check_ks(ks), {"s2s": ranking}, protocol)
+    return RetrievalResult.of_rankings({"s2s": ranking}, ks, photos, protocol)
 
 
 def region_retrieval(
@@ -419,7 +398,7 @@ def region_retrieval(
     ranking = _ranking(compute_ranks(blocks, cells, columns=False).rows, np.full(regions, columns), units, photos)
     same = "" if phrases is None else ", the same text being the same phrase"
     protocol = f"the region's best phrase among all phrases{same}"
-    return RetrievalResult(photos, _check_ks(ks), {"": ranking}, protocol)
+    return RetrievalResult.of_rankings({"": ranking}, ks, photos, protocol)
 
 
 def compare_retrieval(
@@ -441,7 +420,7 @@ def compare_retrieval(
     """
     a = recall_at_k(scores_a, photo_of_sentence, ks, captions_per_photo=captions_per_photo)
     b = recall_at_k(scores_b, photo_of_sentence, ks, captions_per_photo=captions_per_photo)
-    return compare_results(a, b, rounds=rounds)
+    return a.compare(b, rounds=rounds)
 
 
 def nearest_photos(features: npt.ArrayLike, count: int = 100) -> IntArray:
@@ -510,12 +489,6 @@ def _lengths(shortlists: Sequence[npt.ArrayLike] | None, queries: int, candidate
 
 def _among(shortlists: Sequence[npt.ArrayLike] | None, candidates: str) -> str:
     return f"all {candidates}" if shortlists is None else f"the {candidates} of its own shortlist"
-
-
-def _check_ks(ks: Sequence[int]) -> tuple[int, ...]:
-    if not ks or any(isinstance(k, bool) or int(k) != k or k < 1 for k in ks):
-        raise DeixisError(f"ks: must be positive integers, not {tuple(ks)}")
-    return tuple(sorted({int(k) for k in ks}))
 
 
 def _number(labels: npt.NDArray[np.generic]) -> tuple[int, IntArray]:

@@ -16,9 +16,10 @@ from deixis.data.dataset import Dataset, Photos
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
 from deixis.evaluation.baselines import best_fixed_boxes
-from deixis.evaluation.box_sets import box_set_scores, compare_box_sets
+from deixis.evaluation.box_sets import box_set_scores
 from deixis.evaluation.intervals import (
     Comparison,
+    Result,
     Statistic,
     bootstrap_all,
     compare_all,
@@ -36,17 +37,12 @@ from deixis.evaluation.items import (
     typical_wording,
 )
 from deixis.evaluation.phrase_localization import compare_localization, localization
-from deixis.evaluation.phrase_precision import (
-    CandidateBoxes,
-    PhrasePrecision,
-    phrase_precision,
-)
-from deixis.evaluation.phrase_presence import PresenceResult, best_region_scores, mentioned_in_photos, score_presence
+from deixis.evaluation.phrase_precision import CandidateBoxes, phrase_precision
+from deixis.evaluation.phrase_presence import best_region_scores, mentioned_in_photos, score_presence
 from deixis.evaluation.predictions import read_predictions, write_predictions
 from deixis.evaluation.retrieval import (
     Ranking,
     RetrievalResult,
-    compare_results,
     nearest_photos,
     recall_at_k,
     region_retrieval,
@@ -321,7 +317,7 @@ def evaluate_matrix(
 
 
 def _compare_rankings(task: str, systems: Sequence[System], results: Sequence[RetrievalResult]) -> Evaluation:
-    compared = compare_results(*results) if len(results) == 2 else {}
+    compared = results[0].compare(results[1]) if len(results) == 2 else {}
     return Evaluation(task, fspath(systems[0].path), results[0].as_json(), compared, results[0].rankings)
 
 
@@ -383,10 +379,11 @@ def evaluate_grounding(
     )
     scores: dict[str, Any] = result.as_json()
     if has_sets:
-        sets = box_set_scores(predictions[0], items, missing=missing).as_json()
-        scores |= {**sets, "protocol": "sets", "interval": {**scores["interval"], **sets["interval"]}}
-        if len(predictions) == 2:
-            compared |= compare_box_sets(predictions[0], predictions[1], items, missing=missing)
+        sets, *others = (box_set_scores(each, items, missing=missing) for each in predictions)
+        found = sets.as_json()
+        scores |= {**found, "protocol": "sets", "interval": {**scores["interval"], **found["interval"]}}
+        for other in others:
+            compared |= sets.compare(other)
     if all_photos:
         pipeline = cast("RegionPipeline", systems[0].load("grounding"))
         features = on.features(pipeline, regions=True)
@@ -458,7 +455,7 @@ def search_phrases(
     items: Sequence[Item],
     protocol: Protocol = "union",
     on_progress: OnProgress = no_progress,
-) -> tuple[PhrasePrecision, PresenceResult]:
+) -> tuple[Result, Result]:
     """Look for every distinct phrase in all photos, whether they mention it or not, in one pass over the scores.
 
     Each phrase ranks the regions of all photos, and the photos by their best regions. Phrases are read without their

@@ -22,7 +22,7 @@ from deixis.evaluation.intervals import (
     perplexity_of,
     values_of,
 )
-from deixis.evaluation.retrieval import Ranking, RetrievalResult, percentage
+from deixis.evaluation.retrieval import Ranking, percentage, ranking_statistics
 from deixis.storage.checksums import CheckedFile, FileChecks, seal, unseal
 from deixis.storage.files import read_regular
 
@@ -72,7 +72,7 @@ class ModelScores:
             if self.likelihoods:
                 found["perplexity"] = perplexity_of(*map(np.array, zip(*self.likelihoods.values(), strict=True)))
             return found
-        found = dict(RetrievalResult(self.photos, KS, self.rankings, "").finite_statistics)
+        found = ranking_statistics(self.rankings, KS)
         for name, ranking in self.rankings.items():
             found[f"{name}_upper_bound" if name else "upper_bound"] = percentage(ranking, np.isfinite(ranking.ranks))
         return found

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from deixis.data.records import Caption, Mention, Photo
 from deixis.errors import DeixisError
-from deixis.evaluation.agreement import ChainAgreement, chain_agreement, chains_of
+from deixis.evaluation.agreement import chain_agreement, chains_of
+from deixis.evaluation.intervals import Result
 
 
-def agreement(key: list[str], response: list[str]) -> ChainAgreement:
+def agreement(key: list[str], response: list[str]) -> Result:
     return chain_agreement({"7": key}, {"7": response}, rounds=2)
 
 

@@ -3,11 +3,10 @@
 The results have bootstrap intervals over photos.
 """
 
-from deixis.evaluation.agreement.boxes import BoxAgreement, DrawnBoxes, box_agreement, giou, set_distance
-from deixis.evaluation.agreement.chains import ChainAgreement, PrecisionRecall, chain_agreement, chains_of
+from deixis.evaluation.agreement.boxes import DrawnBoxes, box_agreement, giou, set_distance
+from deixis.evaluation.agreement.chains import PrecisionRecall, chain_agreement, chains_of
 from deixis.evaluation.agreement.judgements import (
     Judgement,
-    JudgementAgreement,
     NoCategory,
     cohen_kappa,
     fleiss_kappa,
@@ -15,11 +14,8 @@ from deixis.evaluation.agreement.judgements import (
 )
 
 __all__ = [
-    "BoxAgreement",
-    "ChainAgreement",
     "DrawnBoxes",
     "Judgement",
-    "JudgementAgreement",
     "NoCategory",
     "PrecisionRecall",
     "box_agreement",

@@ -15,10 +15,9 @@ the larger set; two empty sets have distance 0, an empty and a non-empty set 1.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,15 +25,7 @@ import numpy.typing as npt
 from deixis import geometry
 from deixis.arrays import FloatArray, IntArray, best_matching
 from deixis.errors import DeixisError
-from deixis.evaluation.intervals import (
-    Counts,
-    Interval,
-    PlainResult,
-    Statistic,
-    mean_over,
-    number_units,
-    with_intervals,
-)
+from deixis.evaluation.intervals import Counts, Result, Statistic, mean_over, number_units
 from deixis.geometry import Boxes
 
 SIGNIFICANT = 0.05
@@ -73,35 +64,6 @@ class DrawnBoxes:
         return self.boxes if self.size is None else self.boxes / np.tile(self.size, 2)
 
 
-@dataclass(frozen=True)
-class BoxAgreement(PlainResult):
-    """Agreement of annotators on boxes."""
-
-    # Fraction of observed distances that are significantly small: fewer than 5 % of the expected distances are at most
-    # as large. 0.05 or less is chance, 1 is perfect.
-    sigma: float
-    # One-sided Kolmogorov–Smirnov statistic: the largest amount by which the distribution of observed distances lies
-    # above that of expected ones. 0 is chance, 1 is perfect.
-    ks: float
-    alpha: float  # Krippendorff's α over distances: 1 − mean observed / mean expected
-    # Mean over pairs of annotations of the IoU of matched boxes (0 for unmatched boxes), divided by the size of the
-    # larger set; 1 if both are empty. Not corrected for chance.
-    mean_iou: float
-    # Number of observed distances, of their items and photos, and of items with one annotator, which count only in the
-    # expected distances
-    pairs: int
-    items: int
-    photos: int
-    alone: int
-    expected_pairs: int  # number of expected distances
-    # The 95 % interval of the four scores over photos; the expected distances are held fixed
-    interval: Mapping[str, Interval]
-    protocol: str
-
-    def as_json(self) -> dict[str, Any]:
-        return {**super().as_json(), "n": self.pairs}
-
-
 def giou(a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray:
     """Compute the generalized IoU of every box of `a` (n, 4) with every box of `b` (m, 4), as (n, m) in (−1, 1].
 
@@ -127,7 +89,7 @@ def set_distance(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
 
 def box_agreement(
     drawn: Sequence[DrawnBoxes], *, expected_pairs: int = 10_000, rounds: int = 1000, seed: int = 0
-) -> BoxAgreement:
+) -> Result:
     """Measure the agreement of annotators on boxes.
 
     Parameters
@@ -136,12 +98,19 @@ def box_agreement(
         One record per item and annotator.
     expected_pairs
         Maximum number of pairs of annotations of different items, drawn at random with `seed`, that estimate chance.
-    rounds, seed
-        Number of samples and random seed of the bootstrap over photos.
+    rounds
+        Number of samples of the bootstrap over photos, for which the expected distances are held fixed.
 
     Returns
     -------
-    BoxAgreement
+    Result
+        `sigma`, the fraction of observed distances that are significantly small: fewer than 5 % of the expected
+        distances are at most as large (0.05 or less is chance, 1 is perfect); `ks`, the one-sided Kolmogorov–Smirnov
+        statistic: the largest amount by which the distribution of observed distances lies above that of expected ones
+        (0 is chance, 1 is perfect); `alpha`, Krippendorff's α over distances: 1 − mean observed / mean expected; and
+        `mean_iou`, the mean over pairs of annotations of the IoU of matched boxes, divided by the size of the larger
+        set (1 if both are empty), not corrected for chance. They are of so many `pairs` of `items` in `photos`; `alone`
+        is the number of items with one annotator, which count only in the `expected_pairs`.
 
     Examples
     --------
@@ -166,15 +135,16 @@ def box_agreement(
         raise DeixisError("all items have the same boxes, so that agreement equals chance")
     photo, photos = number_units(a.photo for a, _ in pairs)
     statistics = _statistics(observed[:, 0], observed[:, 1], expected, photo)
-    return BoxAgreement(
-        pairs=len(pairs),
-        items=sum(len(annotations) > 1 for annotations in items.values()),
-        photos=photos,
-        alone=sum(len(annotations) == 1 for annotations in items.values()),
-        expected_pairs=len(expected),
-        protocol=PROTOCOL,
-        **with_intervals(statistics, photos, rounds=rounds, seed=seed),
-    )
+    about = {
+        "protocol": PROTOCOL,
+        "n": len(pairs),
+        "pairs": len(pairs),
+        "items": sum(len(annotations) > 1 for annotations in items.values()),
+        "photos": photos,
+        "alone": sum(len(annotations) == 1 for annotations in items.values()),
+        "expected_pairs": len(expected),
+    }
+    return Result.of(about, statistics, photos, rounds=rounds)
 
 
 def _by_item(drawn: Sequence[DrawnBoxes]) -> dict[tuple[str, str], list[DrawnBoxes]]:

@@ -12,49 +12,26 @@ that the other side lacks is a separate part; for B³ it scores 0; for CEAF it o
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from deixis.arrays import FloatArray, best_matching
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
-from deixis.evaluation.intervals import Counts, Interval, PlainResult, Statistic, bootstrap_all
+from deixis.evaluation.intervals import Counts, Result, Statistic
 
 Chains = Iterable[Iterable[Hashable]]
 
 MEASURES = ("muc", "b3", "ceaf_m", "ceaf_e")
 
 
-@dataclass(frozen=True)
-class PrecisionRecall(PlainResult):
+class PrecisionRecall(NamedTuple):
     """Precision, recall and F1, in percent; 0 if the denominator is 0."""
 
     precision: float
     recall: float
     f1: float
-
-
-@dataclass(frozen=True)
-class ChainAgreement(PlainResult):
-    """Agreement of two groupings of mentions over all photos."""
-
-    # Fraction of the links of the chains that the other side has too. Ignores chains of one mention.
-    muc: PrecisionRecall
-    b3: PrecisionRecall  # per mention: the fraction of its chain that is in its chain on the other side
-    # Best one-to-one matching of the chains, by the number of common mentions (`ceaf_m`, φ3) or by their fraction of
-    # the sizes of both chains (`ceaf_e`, φ4)
-    ceaf_m: PrecisionRecall
-    ceaf_e: PrecisionRecall
-    conll: float  # mean F1 of MUC, B³ and CEAF_e
-    # Number of mentions on either side, and of photos
-    n: int
-    photos: int
-    # Number of twinless mentions
-    key_only: int
-    response_only: int
-    interval: Mapping[str, Interval]  # the 95 % interval of `conll` and of the F1 of each measure, over photos
-    protocol: str = "sums over photos; twinless mentions stay where they are"
 
 
 def chains_of(photo: Photo) -> list[set[tuple[int, int, int]]]:
@@ -70,21 +47,25 @@ def chains_of(photo: Photo) -> list[set[tuple[int, int, int]]]:
     return list(chains.values())
 
 
-def chain_agreement(
-    key: Mapping[str, Chains], response: Mapping[str, Chains], *, rounds: int = 1000, seed: int = 0
-) -> ChainAgreement:
+def chain_agreement(key: Mapping[str, Chains], response: Mapping[str, Chains], *, rounds: int = 1000) -> Result:
     """Compare two groupings of the mentions of the same photos.
 
     Parameters
     ----------
     key, response
         The chains of each photo; no mention may be in two chains of one side.
-    rounds, seed
-        Number of samples and random seed of the bootstrap over photos.
+    rounds
+        Number of samples of the bootstrap over photos.
 
     Returns
     -------
-    ChainAgreement
+    Result
+        A `PrecisionRecall` each: `muc`, of the links of the chains that the other side has too, which ignores chains of
+        one mention; `b3`, per mention the fraction of its chain that is in its chain on the other side; `ceaf_m` and
+        `ceaf_e`, the best one-to-one matching of the chains by the number of common mentions (φ3) or by their fraction
+        of the sizes of both chains (φ4). `conll` is the mean F1 of MUC, B³ and CEAF_e; it and the F1 of each measure
+        have an interval. `n` mentions on either side in so many `photos`, of them twinless `key_only` and
+        `response_only`.
 
     Examples
     --------
@@ -105,19 +86,16 @@ def chain_agreement(
     mentions = [(_all(ours), _all(theirs)) for ours, theirs in pairs]
     statistics = _statistics(sums)
     scores = _scores(sums.sum(axis=0, keepdims=True))[0]
-    muc, b3, ceaf_m, ceaf_e = (PrecisionRecall(*row.tolist()) for row in scores)
-    return ChainAgreement(
-        muc=muc,
-        b3=b3,
-        ceaf_m=ceaf_m,
-        ceaf_e=ceaf_e,
-        conll=_conll(scores[None]).item(),
-        n=sum(len(ours | theirs) for ours, theirs in mentions),
-        photos=len(pairs),
-        key_only=sum(len(ours - theirs) for ours, theirs in mentions),
-        response_only=sum(len(theirs - ours) for ours, theirs in mentions),
-        interval=bootstrap_all(statistics, len(pairs), rounds=rounds, seed=seed),
-    )
+    about = {
+        **{name: PrecisionRecall(*row.tolist()) for name, row in zip(MEASURES, scores, strict=True)},
+        "protocol": "sums over photos; twinless mentions stay where they are",
+        "n": sum(len(ours | theirs) for ours, theirs in mentions),
+        "photos": len(pairs),
+        "key_only": sum(len(ours - theirs) for ours, theirs in mentions),
+        "response_only": sum(len(theirs - ours) for ours, theirs in mentions),
+    }
+    conll = {"conll": _conll(scores[None]).item()}
+    return Result(about=about, scores=conll, statistics=statistics, units=len(pairs), rounds=rounds)
 
 
 def _check_chains(chains: Chains, photo: str, side: str) -> list[frozenset[Hashable]]:

@@ -6,6 +6,12 @@ Three cases without a category are distinguished:
 - *not answered*: the annotator saw the item and skipped it. Not an answer, but counted, because many skips indicate a
   bad question;
 - *not shown*: the annotator never saw the item. The record may be left out.
+
+Each result has the `coefficient`, agreement beyond chance: 0 is chance, 1 is perfect, and None if all answers are the
+same, because agreement then equals chance; `observed` and `expected`, the fraction of agreeing pairs of answers,
+observed and by chance; the number `n` of compared items, and of their `photos`; the number of `answers` of these items,
+of `absent` among them, and of items that were `not_answered`; and the number of items `left_out`, with too few answers
+to compare. In the interval over photos, a sample with a single distinct answer counts as 1.
 """
 
 from __future__ import annotations
@@ -18,7 +24,7 @@ import numpy as np
 
 from deixis.arrays import FloatArray
 from deixis.errors import DeixisError
-from deixis.evaluation.intervals import Counts, Interval, PlainResult, bootstrap, number_units
+from deixis.evaluation.intervals import Counts, Result, number_units
 
 Coefficient = Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
 
@@ -42,32 +48,7 @@ class Judgement:
     answer: Hashable  # a category (any hashable value) or a member of `NoCategory`
 
 
-@dataclass(frozen=True)
-class JudgementAgreement(PlainResult):
-    """Agreement of annotators on judgements."""
-
-    protocol: str
-    # Agreement beyond chance: 0 is chance, 1 is perfect. None if all answers are the same, because agreement then
-    # equals chance.
-    coefficient: float | None
-    # Fraction of agreeing pairs of answers, observed and by chance
-    observed: float
-    expected: float
-    # Number of compared items and of their photos
-    n: int
-    photos: int
-    # Number of answers of these items, of *absent* among them, and of skipped items
-    answers: int
-    absent: int
-    not_answered: int
-    left_out: int  # number of items with too few answers to compare
-    # The 95 % interval of the coefficient over photos; a sample with a single distinct answer counts as 1
-    interval: Mapping[str, Interval]
-
-
-def cohen_kappa(
-    judgements: Sequence[Judgement], annotators: tuple[str, str], *, rounds: int = 1000, seed: int = 0
-) -> JudgementAgreement:
+def cohen_kappa(judgements: Sequence[Judgement], annotators: tuple[str, str], *, rounds: int = 1000) -> Result:
     """Compute Cohen's κ of two annotators over the items that both answered.
 
     κ = (p_o − p_e) / (1 − p_e): p_o is the fraction of items with the same answer, p_e = Σ_k p_k · q_k the fraction
@@ -98,10 +79,10 @@ def cohen_kappa(
         return _beyond_chance(observed, expected), observed, expected
 
     name = f"Cohen's kappa of {first} and {second} over items both answered"
-    return table.result(name, rows, confusion, coefficient, rounds, seed)
+    return table.result(name, rows, confusion, coefficient, rounds)
 
 
-def fleiss_kappa(judgements: Sequence[Judgement], *, rounds: int = 1000, seed: int = 0) -> JudgementAgreement:
+def fleiss_kappa(judgements: Sequence[Judgement], *, rounds: int = 1000) -> Result:
     """Compute Fleiss' κ of any number of annotators, not necessarily the same for every item.
 
     With n_ik answers k among the n_i answers of item i: P_i = Σ_k n_ik (n_ik − 1) / (n_i (n_i − 1)); p_o is the
@@ -129,10 +110,10 @@ def fleiss_kappa(judgements: Sequence[Judgement], *, rounds: int = 1000, seed: i
         return _beyond_chance(observed, expected), observed, expected
 
     columns = np.concatenate([agreeing, np.ones_like(agreeing), counts], axis=1)
-    return table.result("Fleiss' kappa over items with two answers or more", rows, columns, coefficient, rounds, seed)
+    return table.result("Fleiss' kappa over items with two answers or more", rows, columns, coefficient, rounds)
 
 
-def krippendorff_alpha(judgements: Sequence[Judgement], *, rounds: int = 1000, seed: int = 0) -> JudgementAgreement:
+def krippendorff_alpha(judgements: Sequence[Judgement], *, rounds: int = 1000) -> Result:
     """Compute Krippendorff's α for nominal categories.
 
     α = 1 − D_o / D_e. Every ordered pair of answers of one item counts 1 / (n_i − 1), so that the weight of an item is
@@ -159,7 +140,7 @@ def krippendorff_alpha(judgements: Sequence[Judgement], *, rounds: int = 1000, s
 
     columns = np.concatenate([agreeing, counts], axis=1)
     name = "Krippendorff's alpha, nominal, over items with two answers or more"
-    return table.result(name, rows, columns, coefficient, rounds, seed)
+    return table.result(name, rows, columns, coefficient, rounds)
 
 
 def _beyond_chance(observed: FloatArray, expected: FloatArray) -> FloatArray:
@@ -212,8 +193,8 @@ class _Table:
         return found
 
     def result(
-        self, name: str, rows: Sequence[_Item], columns: FloatArray, coefficient: Coefficient, rounds: int, seed: int
-    ) -> JudgementAgreement:
+        self, name: str, rows: Sequence[_Item], columns: FloatArray, coefficient: Coefficient, rounds: int
+    ) -> Result:
         """Sum the columns by photo, and compute the coefficient of the data and of every bootstrap sample."""
         if not rows:
             raise DeixisError("agreement needs an item that two annotators answered")
@@ -227,16 +208,16 @@ class _Table:
 
         absent = self.categories.index(NoCategory.ABSENT) if NoCategory.ABSENT in self.categories else None
         answers = [answer for item in rows for answer in item.answers.values()]
-        return JudgementAgreement(
-            protocol=name,
-            coefficient=None if len(set(answers)) == 1 else value,
-            observed=observed,
-            expected=expected,
-            n=len(rows),
-            photos=photos,
-            answers=len(answers),
-            absent=answers.count(absent) if absent is not None else 0,
-            not_answered=self.not_answered,
-            left_out=len(self.items) - len(rows),
-            interval={"coefficient": bootstrap(statistic, photos, rounds=rounds, seed=seed)},
-        )
+        about = {
+            "protocol": name,
+            "observed": observed,
+            "expected": expected,
+            "n": len(rows),
+            "photos": photos,
+            "answers": len(answers),
+            "absent": answers.count(absent) if absent is not None else 0,
+            "not_answered": self.not_answered,
+            "left_out": len(self.items) - len(rows),
+        }
+        scores = {"coefficient": None if len(set(answers)) == 1 else value}
+        return Result(about=about, scores=scores, statistics={"coefficient": statistic}, units=photos, rounds=rounds)

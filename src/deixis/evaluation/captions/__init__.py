@@ -7,7 +7,6 @@ compares them.
 from deixis.evaluation.captions.results_file import match_results, read_results
 from deixis.evaluation.captions.scores import (
     CaptionScores,
-    PerplexityScores,
     caption_scores,
     compare_captions,
     perplexity_scores,
@@ -15,7 +14,6 @@ from deixis.evaluation.captions.scores import (
 
 __all__ = [
     "CaptionScores",
-    "PerplexityScores",
     "caption_scores",
     "compare_captions",
     "match_results",

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -28,15 +26,12 @@ from deixis.evaluation.captions.metrics import (
 from deixis.evaluation.captions.ngrams import MAX_NGRAM, CaptionSet, caption_set, sum_by_group
 from deixis.evaluation.intervals import (
     Comparison,
-    Interval,
+    Result,
     Statistic,
-    bootstrap_all,
-    compare_all,
     mean_of,
     number_units,
     perplexity_of,
     ratio_of,
-    to_json,
     values_of,
 )
 from deixis.tokens import TOKENIZER_VERSION
@@ -44,53 +39,28 @@ from deixis.tokens import TOKENIZER_VERSION
 TIES = "of equally close reference lengths BLEU takes the shorter; of equally good references METEOR takes the first"
 
 
-@dataclass(frozen=True, eq=False)
-class CaptionScores:
-    """Scores of a set of candidate captions, in percent."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CaptionScores(Result):
+    """Scores of a set of candidate captions, in percent.
 
-    # Corpus BLEU with the closest reference length
-    bleu1: float
-    bleu2: float
-    bleu3: float
-    bleu4: float
-    # CIDEr and CIDEr-D times 100. COCO's evaluation and published tables call `cider_d` CIDEr.
-    cider: float
-    cider_d: float
-    # ROUGE-L and METEOR 1.5
-    rouge_l: float
-    meteor: float
-    novel: float | None  # candidates that are not a training caption; None if `training` was not passed
-    # Distinct words and distinct bigrams over all words and bigrams of the candidates
-    distinct_1: float
-    distinct_2: float
-    distinct_sentences: float  # number of different candidate sentences (not a percentage)
-    n: int  # number of photos, the units of the bootstrap
-    # Description of the protocol and of the tie rules
-    protocol: str
-    ties: str
-    # The values of each score per photo. For BLEU and METEOR their mean is not the score.
+    Bootstrap samples keep the document frequencies of the full set in CIDEr; diversity uses jackknife pseudo-values
+    (see `metrics.Diversity`).
+
+    Attributes
+    ----------
+    per_photo
+        The values of each score per photo. For BLEU and METEOR their mean is not the score.
+    captions
+        The tokenized captions.
+    """
+
     per_photo: Mapping[str, FloatArray] = field(repr=False)
-    # Each score as a statistic over photos, for `deixis.evaluation.intervals`. Bootstrap samples keep the document
-    # frequencies of the full set in CIDEr; diversity uses jackknife pseudo-values (see `metrics.Diversity`).
-    statistics: Mapping[str, Statistic] = field(repr=False)
-    captions: CaptionSet = field(repr=False)  # the tokenized captions
+    captions: CaptionSet = field(repr=False)
 
     @property
     def photos(self) -> tuple[str, ...]:
         """Photo ids, in the order of `per_photo`."""
         return self.captions.photos
-
-    @cached_property
-    def interval(self) -> dict[str, Interval]:
-        """The 95 % bootstrap interval of each score, computed on first use."""
-        return bootstrap_all(self.statistics, self.n)
-
-    def as_json(self) -> dict[str, Any]:
-        """Scores as plain JSON, without the values of single photos."""
-        plain = [each.name for each in fields(self) if each.repr]
-        document: dict[str, Any] = {name: getattr(self, name) for name in plain}
-        document["interval"] = to_json(self.interval)
-        return document
 
 
 def caption_scores(
@@ -117,6 +87,10 @@ def caption_scores(
     Returns
     -------
     CaptionScores
+        `bleu1` to `bleu4` (corpus BLEU), `cider` and `cider_d` times 100 (COCO's evaluation and published tables call
+        `cider_d` CIDEr), `rouge_l`, `meteor`, `novel` (candidates that are not a training caption; None without
+        `training`), `distinct_1` and `distinct_2` (distinct words and bigrams over all of the candidates) and
+        `distinct_sentences` (the number of different candidates, not a percentage) of `n` photos.
 
     Examples
     --------
@@ -148,17 +122,13 @@ def caption_scores(
     statistics |= {name: each.statistic for name, each in diversity.items()}
 
     n = len(captions.photos)
-    scores = values_of(statistics, n)
-    scores |= {name: each.value for name, each in diversity.items()}
-    novel = scores.pop("novel", None)
+    scores = {"novel": None, **values_of(statistics, n)} | {name: each.value for name, each in diversity.items()}
     return CaptionScores(
-        **scores,
-        novel=novel,
-        n=n,
-        protocol=_protocol(paraphrases),
-        ties=TIES,
-        per_photo=per_photo,
+        about={"n": n, "protocol": _protocol(paraphrases), "ties": TIES},
+        scores=scores,
         statistics=statistics,
+        units=n,
+        per_photo=per_photo,
         captions=captions,
     )
 
@@ -174,11 +144,9 @@ def compare_captions(a: CaptionScores, b: CaptionScores, *, rounds: int = 10_000
     >>> round(compare_captions(right, wrong, rounds=100)["bleu1"].difference, 6)
     50.0
     """
-    if a.photos != b.photos or a.captions.references != b.captions.references:
+    if (a.photos, a.captions.references) != (b.photos, b.captions.references):
         raise DatasetError("cannot compare: the two systems must be scored on the same photos and references")
-    if a.protocol != b.protocol:
-        raise DatasetError(f"cannot compare scores of different protocols: {a.protocol!r} and {b.protocol!r}")
-    return compare_all(a.statistics, b.statistics, a.n, rounds=rounds)
+    return a.compare(b, rounds=rounds)
 
 
 def _to_percent(share: Diversity) -> Diversity:
@@ -207,60 +175,19 @@ def _protocol(paraphrases: str | os.PathLike[str] | None) -> str:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class PerplexityScores:
-    r"""Perplexity of a set of sentences, base 2, including end tokens (eq. 5 and the mean of eq. 6 of m-RNN).
-
-    .. math:: \log_2 \mathrm{PPL} = -\frac{1}{L} \sum_{n=1}^{L} \log_2 P(w_n | w_{1:n-1}, I)
-
-    For a set the sum runs over all words, so that long sentences count more. Out-of-vocabulary words are scored as the
-    unknown word, which makes the task easier, so compare perplexities only at the same vocabulary.
-    """
-
-    perplexity: float  # perplexity over all words and end tokens
-    oov: float | None  # percentage of unknown words, end tokens not counted; None if `unknown` was not passed
-    # Of each sentence, its negative log2 probability, and its number of words and end tokens
-    bits: FloatArray
-    lengths: IntArray
-    n: int  # number of photos, the units of the bootstrap
-    statistics: dict[str, Statistic]
-    protocol: str = "base 2 over all words, end signs counted, unknown words scored as the unknown word"
-
-    @property
-    def per_sentence(self) -> FloatArray:
-        """The perplexity of each sentence."""
-        return np.asarray(np.exp2(self.bits / self.lengths))
-
-    @property
-    def words(self) -> int:
-        """Number of words and end tokens."""
-        return int(self.lengths.sum())
-
-    @cached_property
-    def interval(self) -> dict[str, Interval]:
-        """The 95 % bootstrap interval of each score, computed on first use."""
-        return bootstrap_all(self.statistics, self.n)
-
-    def as_json(self) -> dict[str, Any]:
-        """Scores as plain JSON, without the values of single sentences."""
-        return {
-            "protocol": self.protocol,
-            "n": self.n,
-            "sentences": len(self.per_sentence),
-            "perplexity": self.perplexity,
-            "oov": self.oov,
-            "interval": to_json(self.interval),
-        }
-
-
 def perplexity_scores(
     log_probabilities: Sequence[npt.ArrayLike],
     *,
     unknown: Sequence[int] | None = None,
     photos: Sequence[Hashable] | None = None,
     base: float = np.e,
-) -> PerplexityScores:
-    """Compute perplexity from the log probability of every word.
+) -> Result:
+    r"""Compute perplexity, base 2, including end tokens (eq. 5 and the mean of eq. 6 of m-RNN).
+
+    .. math:: \log_2 \mathrm{PPL} = -\frac{1}{L} \sum_{n=1}^{L} \log_2 P(w_n | w_{1:n-1}, I)
+
+    For a set the sum runs over all words, so that long sentences count more. Out-of-vocabulary words are scored as the
+    unknown word, which makes the task easier, so compare perplexities only at the same vocabulary.
 
     Parameters
     ----------
@@ -273,11 +200,16 @@ def perplexity_scores(
     base
         Base of the logarithms.
 
+    Returns
+    -------
+    Result
+        `perplexity`, and `oov`, the percentage of unknown words, end tokens not counted; None without `unknown`.
+
     Examples
     --------
     >>> scores = perplexity_scores([[-1.0, -3.0], [-2.0, -2.0, -2.0]], unknown=[0, 1], base=2)
-    >>> scores.perplexity, round(scores.oov, 1), scores.per_sentence.tolist()
-    (4.0, 33.3, [4.0, 4.0])
+    >>> scores.perplexity, round(scores.oov, 1)
+    (4.0, 33.3)
     """
     if len(log_probabilities) == 0:
         raise DatasetError("perplexity: no sentences")
@@ -294,15 +226,9 @@ def perplexity_scores(
         statistics["oov"] = ratio_of(
             100 * sum_by_group(units, missing, n_units), sum_by_group(units, lengths - 1, n_units)
         )
-    values = values_of(statistics, n_units)
-    return PerplexityScores(
-        perplexity=values["perplexity"],
-        oov=values.get("oov"),
-        bits=bits,
-        lengths=lengths,
-        n=n_units,
-        statistics=statistics,
-    )
+    protocol = "base 2 over all words, end signs counted, unknown words scored as the unknown word"
+    about = {"protocol": protocol, "n": n_units, "sentences": len(arrays)}
+    return Result.of(about, statistics, n_units, others={"oov": None})
 
 
 def _check_log_probabilities(number: int, values: npt.ArrayLike) -> FloatArray:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deixis.evaluation.captions import CaptionScores, PerplexityScores, caption_scores, perplexity_scores
+from deixis.evaluation.captions import CaptionScores, caption_scores, perplexity_scores
 from deixis.evaluation.captions.metrics import cider
 from deixis.evaluation.captions.ngrams import CaptionSet
+from deixis.evaluation.intervals import Result, to_json
 from deixis.evaluation.items import sentences_of
 from deixis.language.features.base import Text
 from deixis.models.m_rnn.decoding import Decoding
@@ -22,7 +23,7 @@ from deixis.models.photo_features import PhotoFeatures
 
 def caption_perplexity(
     model: MRNN, photos: Photos, sentences: Sequence[Text], photo_of_sentence: NDArray[np.integer]
-) -> PerplexityScores:
+) -> Result:
     """Perplexity (eq. 5) of sentences given their photos, and the share of unknown words; intervals are over photos."""
     return perplexity_scores(
         model.log_probabilities(photos, sentences, photo_of_sentence),
@@ -45,7 +46,7 @@ def caption_cider(
 class CaptionerScores:
     """Scores of a captioner: the perplexity of people's captions, and scores of the generated ones."""
 
-    perplexity: PerplexityScores
+    perplexity: Result
     captions: CaptionScores
     results: Mapping[str, CaptionResult]  # by photo id
     decoding: Decoding  # how the captions were generated
@@ -58,11 +59,7 @@ class CaptionerScores:
             "perplexity": perplexity["perplexity"],
             "oov": perplexity["oov"],
             **captions,
-            "interval": {
-                name: [bounds.low, bounds.high]
-                for part in (self.perplexity, self.captions)
-                for name, bounds in part.interval.items()
-            },
+            "interval": to_json({**self.perplexity.interval, **self.captions.interval}),
             "protocol": f"{captions['protocol']}; perplexity: {perplexity['protocol']}; sentences: {self.method}",
         }
 
