@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -16,7 +16,7 @@ import numpy as np
 
 from deixis.arrays import FloatArray, IntArray
 from deixis.data.dataset import Dataset
-from deixis.data.formats.content import read_text
+from deixis.data.formats.content import Value, parse_line, read_text
 from deixis.data.formats.table import PHOTO_COLUMNS, SENTENCE_COLUMNS
 from deixis.data.images import find_photos
 from deixis.data.names import NameIndex, error_at_line, photo_stem
@@ -111,64 +111,40 @@ def read_pairs(path: str | PathLike[str]) -> list[CaptionPair]:
     optional) and, in JSON Lines, ``references`` (a list of captions, optional). Others are ignored.
     """
     file = Path(path)
-    text = read_text(file)
-    records = _json_lines(file, text) if text.lstrip().startswith("{") else _csv_rows(file, text)
-    pairs = [_parse(record, file, number) for number, record in records]
+    pairs = [_parse(record) for record in _records(file, read_text(file))]
     if not pairs:
         raise DatasetError(f"{file}: has no pairs of photo and caption")
     return pairs
 
 
-def _json_lines(file: Path, text: str) -> Iterable[tuple[int, Mapping[str, Any]]]:
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
-                record = None
-            if not isinstance(record, dict):
-                raise error_at_line(file, number)("not a JSON object")
-            yield number, record
-
-
-def _csv_rows(file: Path, text: str) -> Iterable[tuple[int, Mapping[str, Any]]]:
-    header = text.partition("\n")[0]
-    delimiter = max(",;\t", key=header.count)
+def _records(file: Path, text: str) -> Iterator[Value]:
+    if text.lstrip().startswith("{"):
+        lines = enumerate(text.split("\n"), start=1)
+        yield from (parse_line(line, number, file) for number, line in lines if line.strip())
+        return
+    delimiter = max(",;\t", key=text.partition("\n")[0].count)
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     reader.fieldnames = [name.strip().lower() for name in reader.fieldnames or ()]
     try:
         for row in reader:
             if None in row or None in row.values():
                 raise error_at_line(file, reader.line_num)("has another number of fields than the header")
-            yield reader.line_num, {name: value for name, value in row.items() if value.strip()}
+            cells = {name: value for name, value in row.items() if value.strip()}
+            yield Value(cells, f"{file}: line {reader.line_num}")
     except csv.Error as error:
         raise error_at_line(file, reader.line_num)(str(error)) from None
 
 
-def _parse(record: Mapping[str, Any], file: Path, number: int) -> CaptionPair:
-    error = error_at_line(file, number)
-    photo, caption = (
-        next((record[name] for name in names if name in record), None) for names in (PHOTO_COLUMNS, SENTENCE_COLUMNS)
-    )
-    for value, name in ((photo, "image"), (caption, "caption")):
-        if not isinstance(value, str) or not value.strip():
-            raise error(f"has no text in {name!r}")
-    references = record.get(REFERENCES, ())
-    if not isinstance(references, list | tuple) or not all(isinstance(text, str) for text in references):
-        raise error(f"{REFERENCES!r}: give a list of captions (JSON Lines), or use --data")
-    return CaptionPair(str(photo).strip(), str(caption).strip(), tuple(references), _rating(record, error))
-
-
-def _rating(record: Mapping[str, Any], error: Any) -> float | None:
-    if record.get(RATING) is None:
-        return None
-    try:
-        rating = float(record[RATING])
-    except (TypeError, ValueError):
-        rating = math.nan
-    if not math.isfinite(rating):
-        raise error(f"{RATING!r}: must be a number")
-    return rating
+def _parse(record: Value) -> CaptionPair:
+    photo, caption = (record.first_of(names) for names in (PHOTO_COLUMNS, SENTENCE_COLUMNS))
+    if photo is None or caption is None:
+        raise record.error("has no image, or no caption")
+    references = tuple(text.text() for text in record.items_at(REFERENCES))
+    rating = record.get(RATING)
+    if rating and isinstance(rating.value, str):  # a cell of a table
+        with suppress(ValueError):
+            rating.value = float(rating.value)
+    return CaptionPair(photo.nonblank_text(), caption.nonblank_text(), references, rating and rating.number())
 
 
 def score_pairs(

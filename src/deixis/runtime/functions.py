@@ -51,18 +51,11 @@ _DTYPES = {
 }
 
 
-@dataclass(frozen=True, init=False)
 class Array:
     """Shape and type of an input or output. A dimension that varies has a name instead of a size."""
 
-    shape: tuple[int | str, ...]
-    dtype: str
-    example: float
-
     def __init__(self, *shape: int | str, dtype: str = "float32", example: float = 0) -> None:
-        object.__setattr__(self, "shape", shape)
-        object.__setattr__(self, "dtype", dtype)
-        object.__setattr__(self, "example", example)
+        self.shape, self.dtype, self.example = shape, dtype, example
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from deixis.runtime.devices import INSTALL_TRAIN
-from deixis.runtime.functions import Array, Function
+from deixis.runtime.functions import Function
 
 if TYPE_CHECKING:
     import onnx
@@ -31,9 +32,8 @@ if TYPE_CHECKING:
 OPSET = 20
 _NETWORK = "network."
 _SINGLE = ":single"
-_RECURRENT = ("GRU", "LSTM", "RNN")
-_GATED = 3
-"""Inputs of a recurrent layer that have gates: the weights of the words and of the state, and the biases."""
+_GATES = {"GRU": (1, 0, 2), "LSTM": (0, 3, 1, 2)}
+"""Recurrent layers of ONNX, and torch's index of each of their gates."""
 
 
 @contextmanager
@@ -55,7 +55,8 @@ def call_module(module: nn.Module, function: str, arrays: tuple[NDArray[Any], ..
     weight = next(module.parameters())
     with eval_mode(module):
         found = getattr(module, function)(*(_to_tensor(array, weight) for array in arrays))
-    return tuple(_to_array(tensor) for tensor in (found if isinstance(found, tuple) else (found,)))
+    results: tuple[Tensor, ...] = found if isinstance(found, tuple) else (found,)
+    return tuple((each.float() if each.is_floating_point() else each).cpu().numpy() for each in results)
 
 
 def _to_tensor(array: NDArray[Any], like: Tensor) -> Tensor:
@@ -64,11 +65,6 @@ def _to_tensor(array: NDArray[Any], like: Tensor) -> Tensor:
     shared = array.flags.writeable and min(array.strides, default=0) >= 0
     tensor = torch.from_numpy(array) if shared else torch.from_numpy(array.copy())
     return tensor.to(like.device, like.dtype if tensor.is_floating_point() else None)
-
-
-def _to_array(tensor: Tensor) -> NDArray[Any]:
-    array: NDArray[Any] = (tensor.float() if tensor.is_floating_point() else tensor).cpu().numpy()
-    return array
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, heads: int, bias: Tensor | None = None) -> Tensor:
@@ -228,20 +224,12 @@ def _without_warnings() -> Iterator[None]:
 def _examples(function: Function) -> list[Tensor]:
     """Return inputs of different sizes in all named dimensions."""
     names = [size for array in function.inputs.values() for size in array.shape if isinstance(size, str)]
-    sizes = {name: number for number, name in enumerate(dict.fromkeys(names), start=2)} | dict(function.sizes)
-    return [_example(array, sizes) for array in function.inputs.values()]
-
-
-def _example(array: Array, sizes: Mapping[str, int]) -> Tensor:
-    shape = [sizes[size] if isinstance(size, str) else size for size in array.shape]
-    return torch.full(shape, array.example, dtype=getattr(torch, array.dtype))
-
-
-def _unused_input(name: str, array: Array) -> onnx.ValueInfoProto:
-    """An input that the function does not use, which the exporter leaves out."""
-    from onnx import helper
-
-    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(array.dtype)), array.shape)
+    sizes: dict[Any, Any] = {name: number for number, name in enumerate(dict.fromkeys(names), start=2)}
+    sizes |= function.sizes
+    return [
+        torch.full([sizes.get(size, size) for size in array.shape], array.example, dtype=getattr(torch, array.dtype))
+        for array in function.inputs.values()
+    ]
 
 
 def _take_weights_out(model: onnx.ModelProto, function: Function) -> None:
@@ -255,7 +243,9 @@ def _take_weights_out(model: onnx.ModelProto, function: Function) -> None:
     graph = model.graph
     weights = [value for value in graph.input if value.name not in function.inputs]
     kept = {value.name: value for value in graph.input if value.name in function.inputs}
-    inputs = [kept.get(name) or _unused_input(name, array) for name, array in function.inputs.items()]
+    for name, array in function.inputs.items():  # the exporter leaves out inputs that the function does not use
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(array.dtype))
+        kept.setdefault(name, helper.make_tensor_value_info(name, kind, array.shape))
     casts, after = [], {}
     for value in weights:
         stored = value.name.removeprefix(_NETWORK)
@@ -284,7 +274,7 @@ def _take_weights_out(model: onnx.ModelProto, function: Function) -> None:
         nodes += [after[name] for name in node.output if name in after]
     del graph.node[:], graph.input[:]
     graph.node.extend(nodes)
-    graph.input.extend(inputs)
+    graph.input.extend(kept[name] for name in function.inputs)
 
 
 def _order_gates(model: onnx.ModelProto) -> None:
@@ -297,25 +287,33 @@ def _order_gates(model: onnx.ModelProto) -> None:
 
     graph = model.graph
     maker = {name: node for node in graph.node for name in node.output}
-    weights = {each.name for each in graph.initializer if each.data_location == TensorProto.EXTERNAL}
+    shapes = {each.name: each.dims for each in graph.initializer if each.data_location == TensorProto.EXTERNAL}
+
+    def weights_in(name: str) -> list[str]:
+        if name in shapes:
+            return [name]
+        return [part for each in maker[name].input for part in weights_in(each)] if name in maker else []
+
     nodes: list[onnx.NodeProto] = []
     for node in graph.node:
-        if node.op_type in _RECURRENT:
-            for slot in range(1, 1 + _GATED):
-                name = node.input[slot]
-                steps = _steps_to(name, maker)
-                parts = list(dict.fromkeys(part for step in steps for part in step.input if part in weights))
-                if not parts:  # a layer without biases
-                    continue
-                order = _row_order(model, name, steps, parts)
-                joined, rows, indices = (f"{name}:{part}" for part in ("joined", "rows", "order"))
-                graph.initializer.append(numpy_helper.from_array(order, indices))
-                nodes += [
-                    helper.make_node("Concat", parts, [joined], axis=0),
-                    helper.make_node("Gather", [joined, indices], [rows], axis=0),
-                    helper.make_node("Cast", [rows], [f"{name}:single"], to=TensorProto.FLOAT),
-                ]
-                node.input[slot] = f"{name}:single"
+        gates = _GATES.get(node.op_type)
+        for slot in range(1, 4) if gates else ():  # weights of the words and of the state, and two biases
+            name = node.input[slot]
+            parts = list(dict.fromkeys(weights_in(name)))
+            if not parts:  # a layer without biases
+                continue
+            directions = len(parts) // (2 if slot == 3 else 1)
+            begins = np.cumsum([0, *(shapes[part][0] for part in parts)])
+            own = [np.arange(*ends).reshape(len(gates), -1)[list(gates)] for ends in pairwise(begins)]
+            order = np.concatenate(own).astype(np.int32).reshape(directions, -1)
+            joined, rows, indices = (f"{name}:{part}" for part in ("joined", "rows", "order"))
+            graph.initializer.append(numpy_helper.from_array(order, indices))
+            nodes += [
+                helper.make_node("Concat", parts, [joined], axis=0),
+                helper.make_node("Gather", [joined, indices], [rows], axis=0),
+                helper.make_node("Cast", [rows], [f"{name}:single"], to=TensorProto.FLOAT),
+            ]
+            node.input[slot] = f"{name}:single"
         nodes.append(node)
     used = {each.name for each in graph.output}
     kept = []
@@ -325,39 +323,3 @@ def _order_gates(model: onnx.ModelProto) -> None:
             used |= set(node.input)
     del graph.node[:]
     graph.node.extend(reversed(kept))
-
-
-def _steps_to(name: str, maker: Mapping[str, onnx.NodeProto]) -> list[onnx.NodeProto]:
-    """Return the nodes that compute something, in their order, without repetition."""
-    found: dict[int, onnx.NodeProto] = {}
-
-    def visit(name: str) -> None:
-        if (node := maker.get(name)) is not None and id(node) not in found:
-            for part in node.input:
-                visit(part)
-            found[id(node)] = node
-
-    visit(name)
-    return list(found.values())
-
-
-def _row_order(
-    model: onnx.ModelProto, name: str, steps: Sequence[onnx.NodeProto], parts: Sequence[str]
-) -> NDArray[np.int32]:
-    """Return, for each row of a result, which row of the joined weights it is: what the steps make of row numbers."""
-    from onnx import TensorProto, helper
-    from onnx.reference import ReferenceEvaluator
-
-    shapes = {each.name: tuple(each.dims) for each in model.graph.initializer}
-    inputs, begin = {}, 0
-    for part in parts:
-        rows, *columns = shapes[part]
-        numbers = np.arange(begin, begin + rows, dtype=np.float32)
-        inputs[part] = np.broadcast_to(numbers.reshape(-1, *(1 for _ in columns)), shapes[part])
-        begin += rows
-    values = [helper.make_tensor_value_info(part, TensorProto.FLOAT, shapes[part]) for part in parts]
-    result = helper.make_empty_tensor_value_info(name)
-    moved = helper.make_model(helper.make_graph(steps, "rows", values, [result]), opset_imports=model.opset_import)
-    outputs: Any = ReferenceEvaluator(moved).run(None, inputs)
-    order: NDArray[np.int32] = outputs[0].reshape(*outputs[0].shape[:2], -1)[..., 0].astype(np.int32)
-    return order
