@@ -12,24 +12,16 @@ import numpy as np
 from deixis.arrays import Floats
 from deixis.data.dataset import Photos
 from deixis.errors import DeixisError
-from deixis.evaluation.items import sentences_of
-from deixis.evaluation.retrieval import recall_at_k
 from deixis.language.features import TextFeatures
 from deixis.models.cca.model import CCA, Stacked, blocks
 from deixis.models.cca.spec import CCATrainSettings
 from deixis.models.matching.pipeline import MatchingPipeline
-from deixis.models.photo_features import PhotoFeatures, SentenceVectors, sentence_vectors
+from deixis.models.matching.training import Texts, read_texts, validate
+from deixis.models.photo_features import PhotoFeatures
 from deixis.models.pipeline import Pipeline, load
-from deixis.models.training.data import FeatureSource, MatchingDataSettings, has_sentences, training_photos
+from deixis.models.training.data import FeatureSource, MatchingDataSettings, training_photos
 from deixis.models.training.objective import DevScores, Validation
-from deixis.models.training.regions import (
-    HalfFloats,
-    RegionSet,
-    dev_regions,
-    localization_scores,
-    phrase_vectors,
-    region_set,
-)
+from deixis.models.training.regions import HalfFloats, RegionSet, phrase_vectors, region_set
 from deixis.models.training.runner import Run, TrainingData, provenance_of
 from deixis.storage.progress import OnProgress
 
@@ -41,9 +33,8 @@ class CCAData(TrainingData):
     """The pairs to fit: photos with their sentences, regions with their phrases, or both."""
 
     source: FeatureSource
-    text: TextFeatures
+    encoder: Texts
     auxiliary: Pipeline | None
-    sentence_vectors: SentenceVectors | None
     region_phrases: tuple[RegionSet, HalfFloats] | None
 
 
@@ -51,30 +42,27 @@ def prepare_data(run: Run) -> CCAData:
     """Read the features of photos, regions, sentences and phrases."""
     data = run.settings[MatchingDataSettings]
     training_photos(run.dataset, run.train_split, boxes=data.uses_regions)
-    recipe = data.text_recipe()
     auxiliary = _open_auxiliary(run.settings[CCATrainSettings].auxiliary_model)
     source = data.feature_source
     if auxiliary and not data.uses_regions and auxiliary.encoder.photo_vector == "region":
         source = replace(source, photo_vector="both")
+    texts = read_texts(run)
     train = run.read_training_photos(source, boxes=data.uses_regions, sentences=data.uses_sentences)
-    sentences = sentence_vectors(run.dataset, train.photos, recipe, train=run.train_split, on_progress=run.on_progress)
-    region_phrases = None
+    counts, region_phrases = {}, None
+    if data.uses_sentences:
+        counts["sentences"] = len(train.photos.sentence_rows()[0])
     if data.uses_regions:
         regions = region_set(train, data, where=str(run.dataset.path), gold_only=True, on_progress=run.on_progress)
-        region_phrases = regions, phrase_vectors(sentences.features, regions.pairs.phrases, run.on_progress)
-    counts = {
-        "sentences": len(sentences.rows) if data.uses_sentences else 0,
-        "phrases": len(region_phrases[0].pairs) if region_phrases else 0,
-    }
+        region_phrases = regions, phrase_vectors(texts.fitted, regions.pairs.phrases, run.on_progress)
+        counts["phrases"] = len(regions.pairs)
+    in_words = " and ".join(f"{count:,} {name}" for name, count in counts.items())
     return CCAData(
         train=train,
+        **counts,
+        texts=in_words,
         source=source,
-        sentences=counts["sentences"],
-        phrases=counts["phrases"],
-        texts=" and ".join(f"{count:,} {name}" for name, count in counts.items() if count),
-        text=sentences.features,
+        encoder=texts,
         auxiliary=auxiliary,
-        sentence_vectors=sentences if data.uses_sentences else None,
         region_phrases=region_phrases,
     )
 
@@ -82,40 +70,33 @@ def prepare_data(run: Run) -> CCAData:
 def build(run: Run, data: CCAData) -> MatchingPipeline:
     """Fit the CCA, stacked on an auxiliary one if there is one."""
     settings, chosen = run.settings[CCATrainSettings], run.settings[MatchingDataSettings]
+    text = data.encoder.fitted
     cca = CCA(settings.embedding_dim, settings.regularization, settings.correlation_power)
     model: CCA | Stacked = cca
     if data.auxiliary:
-        auxiliary = _check_auxiliary(data.auxiliary, settings.auxiliary_model, data.train, data.text)
+        auxiliary = _check_auxiliary(data.auxiliary, settings.auxiliary_model, data.train, text)
         model = Stacked(auxiliary, cca, settings.auxiliary_weight)
     pairs: list[Blocks] = []
-    if data.sentence_vectors:
-        pairs.append(_sentence_pairs(data.train, data.sentence_vectors, run.on_progress))
+    if data.sentences:
+        pairs.append(_sentence_pairs(data.train, data.encoder, run.on_progress))
     if data.region_phrases:
         pairs.append(_phrase_pairs(*data.region_phrases, run.on_progress))
     model.fit_blocks(chain.from_iterable(pairs))
-    return MatchingPipeline(model, provenance_of(chosen, chosen.train_on, data.train), data.text)
+    return MatchingPipeline(model, provenance_of(chosen, chosen.train_on, data.train), text)
 
 
 def validation(run: Run, data: CCAData, photos: Photos) -> Validation | None:
-    """Score retrieval; localization, for a model of phrases."""
-    train_on = run.settings[MatchingDataSettings].train_on
-    # A model of both is scored on sentences.
-    source = replace(data.source, proposal_source=None) if train_on == "both" else data.source
-    dev = run.read_photos(photos, source)
-    if train_on == "phrases":
-        regions = dev_regions(dev, run.on_progress)
-        if regions is None:
-            return None
-        phrases = phrase_vectors(data.text, regions.pairs.phrases, run.on_progress)
-        return Validation(dev, lambda pipeline: DevScores("", localization_scores(pipeline.model, regions, phrases)))
-    if not has_sentences(dev):
+    """Score retrieval, of a model of both too; localization, for a model of phrases. No score chooses anything."""
+    phrases = run.settings[MatchingDataSettings].train_on == "phrases"
+    found = validate(run, data.encoder, data.source if phrases else replace(data.source, proposal_source=None), photos)
+    if found is None:
         return None
-    gold = sentences_of(dev.photos)
 
     def score(pipeline: MatchingPipeline) -> DevScores:
-        return DevScores("", recall_at_k(pipeline.retrieval_scores(dev, gold.texts), gold.photo_of_sentence).scores)
+        scores = found.score(pipeline).scores
+        return DevScores("", {name: value for name, value in scores.items() if name != "mean_recall"})
 
-    return Validation(dev, score)
+    return replace(found, score=score)
 
 
 def _open_auxiliary(folder: str) -> Pipeline | None:
@@ -147,15 +128,15 @@ def _check_auxiliary(auxiliary: Pipeline, folder: str, features: PhotoFeatures, 
     return auxiliary.model
 
 
-def _sentence_pairs(features: PhotoFeatures, sentences: SentenceVectors, on_progress: OnProgress) -> Blocks:
+def _sentence_pairs(features: PhotoFeatures, texts: Texts, on_progress: OnProgress) -> Blocks:
     """Yield photo and sentence of each pair, a block at a time."""
-    total = len(sentences.rows)
-    for block in blocks(total):
-        owners = sentences.owner[block]
+    rows, owner = features.photos.sentence_rows()
+    for block in blocks(len(rows)):
+        owners = owner[block]
         first, last = int(owners[0]), int(owners[-1])
         photos = features.vectors(first, last + 1)
-        yield photos[owners - first], sentences.vectors[sentences.rows[block]]
-        on_progress("learning from sentences", min(block.stop, total), total)
+        yield photos[owners - first], np.asarray(texts.encode_captions(rows[block]))
+        on_progress("learning from sentences", min(block.stop, len(rows)), len(rows))
 
 
 def _phrase_pairs(regions: RegionSet, phrases: HalfFloats, on_progress: OnProgress) -> Blocks:

@@ -28,7 +28,7 @@ from deixis.models.matching.samplers import (
 from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
 from deixis.models.networks import word_tensors
 from deixis.models.photo_features import PhotoFeatures, sentence_vectors
-from deixis.models.training.data import MatchingDataSettings, read_encoder_vectors, training_photos
+from deixis.models.training.data import FeatureSource, MatchingDataSettings, read_encoder_vectors, training_photos
 from deixis.models.training.distributed import rank_zero_first, seeded
 from deixis.models.training.objective import DevScores, Sampler, Stage, Validation, retrieval_scores
 from deixis.models.training.regions import dev_regions, localization_scores, phrase_vectors, region_set
@@ -47,12 +47,7 @@ class MatchingData(TrainingData):
     text: TextInput  # sentences or phrases, likewise
     pairs: RegionPhrasePairs | NDArray[np.int64]  # regions and phrases; or the row of the photo of each sentence
     training_texts: Callable[[], Sequence[str]]  # every training text, as often as it occurs: what a vocabulary counts
-    encoder: _Texts
-
-    @property
-    def text_features(self) -> TextFeatures | None:
-        """The fitted text features; None with a text encoder."""
-        return self.encoder.features
+    encoder: Texts
 
 
 def prepare_data(run: Run) -> MatchingData:
@@ -64,16 +59,20 @@ def prepare_data(run: Run) -> MatchingData:
         raise DeixisError("batch_size=1: batch norm needs 2 pairs or more")
     training_photos(dataset, run.train_split, boxes=data.uses_regions)
     # First the texts: missing word vectors raise an error before any photo is encoded.
-    texts = rank_zero_first(lambda: _read_texts(run))
+    texts = rank_zero_first(lambda: read_texts(run))
     train = run.read_training_photos(data.feature_source, boxes=data.uses_regions, sentences=data.uses_sentences)
     return (_phrase_data if data.uses_regions else _sentence_data)(run, train, texts)
 
 
 def validation(run: Run, data: MatchingData, photos: Photos) -> Validation | None:
     """Score retrieval; localization, for a model of phrases, where R@1 chooses the best epoch."""
-    settings, texts = run.settings[MatchingDataSettings], data.encoder
-    dev = run.read_photos(photos, settings.feature_source)
-    if settings.uses_regions:
+    return validate(run, data.encoder, run.settings[MatchingDataSettings].feature_source, photos)
+
+
+def validate(run: Run, texts: Texts, source: FeatureSource, photos: Photos) -> Validation | None:
+    """Score retrieval on photos; localization on their regions, if the source has them."""
+    dev = run.read_photos(photos, source)
+    if source.proposal_source:
         regions = dev_regions(dev, run.on_progress)
         if regions is None:
             return None
@@ -92,12 +91,18 @@ def validation(run: Run, data: MatchingData, photos: Photos) -> Validation | Non
 
 
 @dataclass(frozen=True)
-class _Texts:
-    """Texts as the network takes them: as text features, or as they are, where it has a text encoder."""
+class Texts:
+    """Texts as a model takes them: as text features, or as they are, where it has a text encoder."""
 
     dataset: Dataset
     features: TextFeatures | None = None
     caption_vectors: NDArray[np.float32] | None = None
+
+    @property
+    def fitted(self) -> TextFeatures:
+        """The text features of a model without a text encoder."""
+        assert self.features is not None  # noqa: S101 - as the settings say
+        return self.features
 
     def encode_phrases(self, run: Run, phrases: Sequence[str]) -> TextInput:
         return phrases if self.features is None else phrase_vectors(self.features, phrases, run.on_progress)
@@ -109,18 +114,18 @@ class _Texts:
         return self.dataset.tables["captions"]["text"].take(rows).to_pylist()
 
 
-def _read_texts(run: Run) -> _Texts:
+def read_texts(run: Run) -> Texts:
     two_branch, data = run.settings.get(TwoBranchSettings), run.settings[MatchingDataSettings]
     if two_branch and two_branch.text_encoder != "none":
         read_encoder_vectors(data.word_vectors, two_branch.word_dim)  # raises an error now if they are missing
-        return _Texts(run.dataset)
+        return Texts(run.dataset)
     found = sentence_vectors(
         run.dataset, run.dataset.photos, data.text_recipe(), train=run.train_split, on_progress=run.on_progress
     )
-    return _Texts(run.dataset, found.features, found.vectors)
+    return Texts(run.dataset, found.features, found.vectors)
 
 
-def _sentence_data(run: Run, train: PhotoFeatures, texts: _Texts) -> MatchingData:
+def _sentence_data(run: Run, train: PhotoFeatures, texts: Texts) -> MatchingData:
     """Photos with their sentences, to train on."""
     rows, owner = train.photos.sentence_rows()
     return MatchingData(
@@ -135,7 +140,7 @@ def _sentence_data(run: Run, train: PhotoFeatures, texts: _Texts) -> MatchingDat
     )
 
 
-def _phrase_data(run: Run, train: PhotoFeatures, texts: _Texts) -> MatchingData:
+def _phrase_data(run: Run, train: PhotoFeatures, texts: Texts) -> MatchingData:
     """Regions with their phrases, to train on."""
     data = run.settings[MatchingDataSettings]
     regions = region_set(train, data, where=str(run.dataset.path), on_progress=run.on_progress)
@@ -178,7 +183,7 @@ def build_similarity(run: Run, data: MatchingData) -> MatchingPipeline:
 def _pipeline(run: Run, data: MatchingData, model: TwoBranch | Similarity) -> MatchingPipeline:
     chosen = run.settings[MatchingDataSettings]
     provenance = provenance_of(chosen, chosen.train_on, data.train)
-    return MatchingPipeline(model, provenance, data.text_features)
+    return MatchingPipeline(model, provenance, data.encoder.features)
 
 
 def two_branch_objective(run: Run, pipeline: MatchingPipeline, data: MatchingData) -> Stage:
