@@ -10,7 +10,6 @@ of a pair does not depend on other pairs. `scripts/fit_hubness.py` makes the ban
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -23,7 +22,7 @@ from deixis.storage.artifacts import HUBNESS, Artifact, Storable
 NEIGHBOURS = 10
 """k of the paper."""
 
-_PHOTOS, _SENTENCES = BANKS = ("photos", "sentences")
+BANKS = ("photos", "sentences")
 _ROWS_AT_ONCE = 512
 
 
@@ -55,22 +54,24 @@ class HubnessCorrection(Storable):
         self.codes = codes
         self.step = step
         self.neighbours = neighbours
+        self._banks: dict[str, Floats] = {}
 
     @classmethod
     def fit(cls, photos: Floats, sentences: Floats, neighbours: int = NEIGHBOURS) -> Self:
         """Make banks of vectors of unit length: (rows, dimension)."""
         step = float(max(code_step(photos), code_step(sentences)))
-        return cls({_PHOTOS: quantize(photos, step), _SENTENCES: quantize(sentences, step)}, step, neighbours)
+        return cls({"photos": quantize(photos, step), "sentences": quantize(sentences, step)}, step, neighbours)
 
     def photo_terms(self, vectors: Floats) -> Floats:
         """Half the mean cosine of each photo with its nearest sentences of the bank: (photos,)."""
-        return self._terms(vectors, self._sentences, _SENTENCES)
+        return self._terms(vectors, "sentences")
 
     def sentence_terms(self, vectors: Floats) -> Floats:
         """Half the mean cosine of each sentence with its nearest photos of the bank: (sentences,)."""
-        return self._terms(vectors, self._photos, _PHOTOS)
+        return self._terms(vectors, "photos")
 
-    def _terms(self, vectors: Floats, bank: Floats, name: str) -> Floats:
+    def _terms(self, vectors: Floats, name: str) -> Floats:
+        bank = self._bank(name)
         if bank.shape[1] != vectors.shape[1]:
             raise DeixisError(f"hubness: {name} of dimension {bank.shape[1]}, not {vectors.shape[1]}")
         found = np.empty(len(vectors), np.float32)
@@ -80,19 +81,13 @@ class HubnessCorrection(Storable):
             found[begin : begin + _ROWS_AT_ONCE] = nearest.mean(axis=1) / 2
         return found
 
-    @cached_property
-    def _photos(self) -> Floats:
-        return self._bank(_PHOTOS)
-
-    @cached_property
-    def _sentences(self) -> Floats:
-        return self._bank(_SENTENCES)
-
     def _bank(self, name: str) -> Floats:
-        codes = self.codes[name]
-        if codes.dtype != np.int8 or codes.ndim != 2 or len(codes) < self.neighbours:
-            raise DeixisError(f"hubness: {name} must be int8, with {self.neighbours} or more rows")
-        return dequantize(codes, self.step)
+        if name not in self._banks:
+            codes = self.codes[name]
+            if codes.dtype != np.int8 or codes.ndim != 2 or len(codes) < self.neighbours:
+                raise DeixisError(f"hubness: {name} must be int8, with {self.neighbours} or more rows")
+            self._banks[name] = dequantize(codes, self.step)
+        return self._banks[name]
 
     def to_artifact(self) -> Artifact:
         codes = {name: self.codes[name] for name in BANKS}

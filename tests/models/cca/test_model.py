@@ -92,26 +92,13 @@ def test_blocks_and_their_order_make_no_difference(cuts: list[int], random: Rand
         np.testing.assert_allclose(cut[name], array, atol=2e-5, err_msg=name)
 
 
-def test_partial_fits_and_blocks_of_large_arrays_equal_one_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_arrays_are_fitted_to_in_blocks_and_earlier_fits_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = pairs()
-    whole, cca = CCA(4).fit(x, y), CCA(4).partial_fit(x[:100], y[:100])
-    with pytest.raises(DeixisError, match="CCA"):
-        cca.transform(x)
+    whole, cca = CCA(4).fit(x, y), CCA(4).fit(*pairs(seed=5))
     monkeypatch.setattr(deixis.models.cca.model, "BLOCK", 37)
-    cca.partial_fit(x[100:], y[100:]).finish()
+    cca.fit(x, y)
     np.testing.assert_allclose(cca.correlations_, whole.correlations_, atol=1e-5)
     np.testing.assert_allclose(cca.transform(x), whole.transform(x), atol=1e-4)
-
-
-def test_fitting_again_forgets_earlier_data() -> None:
-    x, y = pairs()
-    other, fresh = pairs(seed=5), CCA(4).fit(x, y)
-    for again in (
-        CCA(4).partial_fit(*other).fit(x, y),
-        CCA(4).fit(*other).fit(x, y),
-        CCA(4).fit(*other).partial_fit(x, y).finish(),
-    ):
-        np.testing.assert_array_equal(again.correlations_, fresh.correlations_)
 
 
 @pytest.mark.parametrize("device", [None, "cpu"])
@@ -191,21 +178,17 @@ def test_unusable_training_data_is_refused(x: Array, y: Array, options: dict[str
 
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf])
-def test_a_value_that_is_not_finite_is_named_with_its_position_and_its_block_is_not_used(odd: float) -> None:
+def test_a_value_that_is_not_finite_is_named_with_its_position(odd: float) -> None:
     x, y = pairs()
-    broken = y.copy()
-    broken[150, 2] = odd
-    cca = CCA(4).partial_fit(x[:100], y[:100])
+    y[150, 2] = odd
     with pytest.raises(DeixisError, match=f"row 150 of Y .*{odd}.* column 2"):
-        cca.partial_fit(x[100:], broken[100:])
-    cca.partial_fit(x[100:], y[100:]).finish()
-    np.testing.assert_allclose(cca.correlations_, CCA(4).fit(x, y).correlations_, atol=1e-5)
+        CCA(4).fit_blocks([(x[:100], y[:100]), (x[100:], y[100:])])
 
 
 def test_a_different_number_of_columns_is_refused() -> None:
     x, y = pairs()
     with pytest.raises(DeixisError, match="Y .*12.* 9"):
-        CCA(2).partial_fit(x, y).partial_fit(x, x)
+        CCA(2).fit_blocks([(x, y), (x, x)])
     cca = CCA(2).fit(x, y)
     with pytest.raises(DeixisError, match="X .*9.* 12"):
         cca.transform(y)

@@ -17,7 +17,7 @@ from deixis.models.cca.spec import CCASettings
 from deixis.storage.artifacts import Artifact, Storable
 
 if TYPE_CHECKING:
-    from deixis.models.cca.canonical import Doubles, FeatureRows, PairSums
+    from deixis.models.cca.canonical import Doubles, FeatureRows
 
 BLOCK = 4096
 """Rows per block: 165 MB of the papers' features."""
@@ -79,7 +79,6 @@ class CCA(Storable, Embedder):
         self.x_projection_: Floats | None = None
         self.y_projection_: Floats | None = None
         self.correlations_: Floats | None = None
-        self._sums: PairSums | None = None
 
     @property
     def settings(self) -> CCASettings:
@@ -98,31 +97,21 @@ class CCA(Storable, Embedder):
 
     def fit_blocks(self, pairs: Iterable[tuple[ArrayLike, ArrayLike]]) -> Self:
         """Fit to pairs that come in blocks, each read once."""
-        self._sums = None
-        for x_block, y_block in pairs:
-            self.partial_fit(x_block, y_block)
-        return self.finish()
+        from deixis.models.cca.canonical import DevicePairSums, PairSums
 
-    def partial_fit(self, X: ArrayLike, Y: ArrayLike) -> Self:  # noqa: N803
-        """Add pairs. `finish` fits to all of them."""
-        x_rows, y_rows = _rows(X, "X"), _rows(Y, "Y")
-        if len(x_rows) != len(y_rows):
-            raise DeixisError(f"CCA: X has {len(x_rows):,} rows, Y has {len(y_rows):,}; they must be pairs")
-        if self._sums is None:
-            from deixis.models.cca.canonical import DevicePairSums, PairSums
-
-            sizes = x_rows.shape[1], y_rows.shape[1]
-            self._sums = PairSums(*sizes) if self.device is None else DevicePairSums(*sizes, self.device)
-        for block in blocks(len(x_rows)):
-            for rows, name, total in zip((x_rows, y_rows), "XY", self._sums.totals, strict=True):
-                _refuse_other_width(rows, name, len(total))
-                _refuse_non_finite(rows[block], name, self._sums.count)
-            self._sums.add(x_rows[block], y_rows[block])
-        return self
-
-    def finish(self) -> Self:
-        """Fit to the pairs that `partial_fit` added."""
-        sums, self._sums = self._sums, None
+        sums: PairSums | None = None
+        for X, Y in pairs:  # noqa: N806
+            x_rows, y_rows = _rows(X, "X"), _rows(Y, "Y")
+            if len(x_rows) != len(y_rows):
+                raise DeixisError(f"CCA: X has {len(x_rows):,} rows, Y has {len(y_rows):,}; they must be pairs")
+            if sums is None:
+                sizes = x_rows.shape[1], y_rows.shape[1]
+                sums = PairSums(*sizes) if self.device is None else DevicePairSums(*sizes, self.device)
+            for block in blocks(len(x_rows)):
+                for rows, name, total in zip((x_rows, y_rows), "XY", sums.totals, strict=True):
+                    _refuse_other_width(rows, name, len(total))
+                    _refuse_non_finite(rows[block], name, sums.count)
+                sums.add(x_rows[block], y_rows[block])
         if sums is None or sums.count == 0:
             raise DeixisError("CCA: there are no rows to fit to")
         x_size, y_size = map(len, sums.totals)

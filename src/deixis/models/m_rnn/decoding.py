@@ -219,11 +219,11 @@ class _Search:
         for word in start:
             log_p, self._state = self._network.step(self._context, self._last, self._state)
             self._append(log_p[:, :, word], np.full_like(self._last, word))
-        extend = {"beam": self._extend_beam, "greedy": self._extend_greedy, "sample": self._extend_sample}
+        extend = self._extend_sample if self._decoding.method == "sample" else self._extend_beam
         while self._length < self._decoding.max_length and self._active.any():
             if len(self._photos) > 1:
                 self._drop_finished_photos()
-            extend[self._decoding.method]()
+            extend()
         self._collect(np.arange(len(self._photos)))
 
     def _best_words(self, count: int) -> tuple[Floats, Ids]:
@@ -235,12 +235,6 @@ class _Search:
         if not self._length:
             log_p[words == network.end] = -np.inf
         return log_p, words
-
-    def _extend_greedy(self) -> None:
-        log_p, words = self._best_words(1)
-        best = log_p.argmax(2)
-        photo = np.arange(len(best))[:, None]
-        self._append(log_p[photo, 0, best], words[photo, 0, best])
 
     def _extend_sample(self) -> None:
         assert self._uniform is not None  # noqa: S101 - drawn in the constructor
