@@ -97,6 +97,15 @@ class WordEmbedding(nn.Embedding):
         return self.frozen[words] + delta
 
 
+def init_glorot(network: nn.Module) -> None:
+    """Initialize all linear layers, as TensorFlow does by default: Glorot uniform weights, biases of 0."""
+    for layer in network.modules():
+        if isinstance(layer, nn.Linear):
+            nn.init.xavier_uniform_(layer.weight)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+
+
 def recurrent_states(layer: nn.RNNBase, vectors: Tensor, lengths: Tensor, total_length: int | None = None) -> Tensor:
     """States of a recurrent layer after each word (n, length, size), zeros beyond the length of a text."""
     packed = pack_padded_sequence(vectors, lengths.cpu(), batch_first=True, enforce_sorted=False)

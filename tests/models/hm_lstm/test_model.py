@@ -16,8 +16,10 @@ from deixis.language.trees import Tree, phrase
 from deixis.language.vectors import WordVectors, shipped_vectors
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.hm_lstm.model import HMLSTM
+from deixis.models.hm_lstm.network import to_tensors
 from deixis.models.hm_lstm.spec import HMLSTMSettings
 from deixis.models.hm_lstm.trees import Forest
+from deixis.runtime.modules import eval_mode
 from tests.models.hm_lstm.made_trees import CHAIN, WIDE, WORD, trees
 
 SENTENCES = ["A man in an orange hat pets his dog.", "Two dogs run.", "snow"]
@@ -141,11 +143,15 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def check_engines(both: tuple[HMLSTM, HMLSTM], some: list[Tree]) -> None:
-    """Compare the vectors of all nodes."""
+    """Compare the vectors of all nodes with those of the network in training."""
     forest = Forest.from_trees(some)
     where = [(tree, node) for tree, each in enumerate(some) for node, _ in enumerate(each.nodes())]
-    module, sessions = (model.embed_nodes(forest, *zip(*where, strict=True)) for model in both)
-    np.testing.assert_allclose(sessions, module, atol=1e-4)
+    batch, network = to_tensors(forest.batch(range(len(some)))), both[0].network
+    nodes = torch.tensor([int(batch.roots[tree]) + node for tree, node in where])
+    with torch.inference_mode(), eval_mode(network):
+        expected = network.embed_nodes(torch.from_numpy(both[0].word_matrix(forest)), batch, nodes).numpy()
+    for model in both:
+        np.testing.assert_allclose(model.embed_nodes(forest, *zip(*where, strict=True)), expected, atol=1e-4)
 
 
 @settings(deadline=None, max_examples=30)

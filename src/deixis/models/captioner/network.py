@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from deixis.models.captioner.spec import CaptionerSettings
-from deixis.models.m_rnn.network import MRNNNetwork, Recurrence, State, VisualContext, glorot_, scaled_tanh
-from deixis.models.networks import TransformerBlock
+from deixis.models.m_rnn.network import MRNNNetwork, Recurrence, State, VisualContext, scaled_tanh
+from deixis.models.networks import TransformerBlock, init_glorot
 from deixis.runtime import Array
 
 _CELL_DROPOUT = 0.1
@@ -119,14 +119,14 @@ class CaptionerNetwork(MRNNNetwork):
         self.second_attention = CellAttention(settings.multimodal_dim, settings) if settings.second_attention else None
         self.add_statistics("cell", cell_size)
         # Transformer layers and the second attention add nothing before training.
-        glorot_(self.cells)
+        init_glorot(self.cells)
         for part in self.cells.modules():
             if isinstance(part, TransformerBlock):
                 nn.init.zeros_(part.self_attn.out_proj.weight)
                 nn.init.zeros_(part.linear2.weight)
-        glorot_(self.attention)
+        init_glorot(self.attention)
         if self.second_attention is not None:
-            glorot_(self.second_attention)
+            init_glorot(self.second_attention)
             nn.init.zeros_(self.second_attention.from_values.weight)
 
     def visual_context(self, *photos: Tensor) -> CellContext:

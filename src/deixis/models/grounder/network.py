@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from deixis.models.grounder.batches import RegionBatch, TextBatch
 from deixis.models.grounder.spec import GrounderSettings
-from deixis.models.networks import TextEncoder, TextEncoderShape, TransformerBlock, recurrent_states
+from deixis.models.networks import GRUEncoder, TextEncoderShape, TransformerBlock, recurrent_states
 from deixis.runtime import Array, Function
 
 _LOCATION_HIDDEN = 128
@@ -49,14 +49,8 @@ class NetworkOutput:
     region_vectors: Tensor  # (photos, regions, d + 1)
 
 
-class WordEncoder(TextEncoder):
+class WordEncoder(GRUEncoder):
     """A bidirectional GRU with a state for each word: (n, longest, 2 · hidden_size)."""
-
-    def __init__(self, shape: TextEncoderShape) -> None:
-        super().__init__(shape, 2 * shape.hidden_size)
-        self.recurrent = nn.GRU(
-            shape.word_dim, shape.hidden_size, shape.num_layers, batch_first=True, bidirectional=True
-        )
 
     def forward(self, words: Tensor, lengths: Tensor) -> Tensor:
         longest = words.shape[1]

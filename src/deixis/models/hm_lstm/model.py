@@ -6,7 +6,7 @@ its tree and a phrase is a node of it. Both use the same embedding layer, and so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +108,8 @@ class HMLSTM(WordNetworkModel[HMLSTMSettings, "HMLSTMNetwork"], Embedder):
     def embed_nodes(self, forest: Forest, trees: Sequence[int], nodes: Sequence[int]) -> Floats:
         """Embed nodes of a forest, each given by its tree and its index within the tree."""
         tree_of, node_of = np.asarray(trees, dtype=np.int64), np.asarray(nodes, dtype=np.int64)
-        embed = self._embedder(self.word_matrix(forest, tree_of))
+        words = self.word_matrix(forest, tree_of)
+        states = self._chain_states if self.settings.text_encoder == "chain" else self._tree_states
         vectors = np.zeros((len(tree_of), self.dimension), dtype=np.float32)
         order = np.argsort(tree_of, kind="stable")
         distinct, begins = np.unique(tree_of[order], return_index=True)
@@ -116,19 +117,9 @@ class HMLSTM(WordNetworkModel[HMLSTMSettings, "HMLSTMNetwork"], Embedder):
             chosen = distinct[first : first + TREES_PER_BATCH]
             rows = order[begins[first] : [*begins, len(order)][first + len(chosen)]]
             batch = forest.batch(chosen)
-            vectors[rows] = embed(batch, batch.roots[np.searchsorted(chosen, tree_of[rows])] + node_of[rows])
+            of_nodes = states(words, batch, batch.roots[np.searchsorted(chosen, tree_of[rows])] + node_of[rows])
+            vectors[rows] = self.functions.in_blocks("embed_text", of_nodes, columns=self.dimension)
         return vectors
-
-    def _embedder(self, words: Floats) -> Callable[[TreeBatch[Integers], Integers], Floats]:
-        """Return a function that embeds nodes of trees, given by their indices."""
-        if not self.functions.has_sessions:
-            from deixis.models.hm_lstm.network import make_embedder
-
-            return make_embedder(self.network, words)
-        states = self._chain_states if self.settings.text_encoder == "chain" else self._tree_states
-        return lambda trees, nodes: self.functions.in_blocks(
-            "embed_text", states(words, trees, nodes), columns=self.dimension
-        )
 
     def _tree_states(self, words: Floats, trees: TreeBatch[Integers], nodes: Integers) -> Floats:
         """States h of nodes (eq. 2–8), computed level by level: what `TreeLSTM.forward` does in training."""

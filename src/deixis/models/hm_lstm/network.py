@@ -5,20 +5,17 @@ Symbols are the paper's. `docs/reference/models/hm-lstm.md` lists the choices th
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from deixis.arrays import Floats
 from deixis.data.pairs import Integers
 from deixis.models.hm_lstm.spec import HMLSTMSettings
 from deixis.models.hm_lstm.trees import TreeBatch
 from deixis.models.networks import WordEmbedding, last_states, move_tensors
 from deixis.runtime import Array, Function
-from deixis.runtime.modules import eval_mode
 
 
 def to_tensors(trees: TreeBatch[Integers], device: str | torch.device = "cpu") -> TreeBatch[Tensor]:
@@ -219,18 +216,3 @@ class HMLSTMNetwork(nn.Module):
             Function("leaves", {"words": Array("rows", self.encoder.word.in_features)}, node),
             Function("inner", children, node),
         ]
-
-
-def make_embedder(network: HMLSTMNetwork, words: Floats) -> Callable[[TreeBatch[Integers], Integers], Floats]:
-    """Return a function that embeds nodes of trees in one pass of the network, for a network in training."""
-    device = next(network.parameters()).device
-    on_device = torch.from_numpy(words).to(device)
-
-    @torch.inference_mode()
-    def embed(trees: TreeBatch[Integers], nodes: Integers) -> Floats:
-        with eval_mode(network):
-            vectors = network.embed_nodes(on_device, to_tensors(trees, device), torch.from_numpy(nodes).to(device))
-        array: Floats = vectors.float().cpu().numpy()
-        return array
-
-    return embed

@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from deixis.errors import DeixisError
 from deixis.models.m_rnn.spec import MRNNSettings
+from deixis.models.networks import init_glorot
 from deixis.runtime import Array, Function
 
 State = tuple[Tensor, ...]
@@ -141,7 +142,7 @@ class MRNNNetwork(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.add_statistics("photo", photo_size)
         nn.init.normal_(self.first.weight, std=self.first.embedding_dim**-0.5)  # about unit length
-        glorot_(self)
+        init_glorot(self)
         if self.photo_to_word is not None:
             # Image features are about 1 each: with the usual gain they would dominate the word embeddings.
             nn.init.xavier_uniform_(self.photo_to_word.weight, gain=self.photo_to_word.in_features**-0.5)
@@ -396,12 +397,3 @@ class MRNNNetwork(nn.Module):
 
 _BEST = {"log_p": "float32", "best": "int64"}
 """Results of `best_words` and their types."""
-
-
-def glorot_(network: nn.Module) -> None:
-    """Initialize all linear layers: Glorot uniform weights, biases of 0."""
-    for part in network.modules():
-        if isinstance(part, nn.Linear):
-            nn.init.xavier_uniform_(part.weight)
-            if part.bias is not None:
-                nn.init.zeros_(part.bias)

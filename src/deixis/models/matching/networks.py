@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
-from deixis.models.networks import TextEncoder, TextEncoderShape, make_text_encoder
+from deixis.models.networks import TextEncoder, TextEncoderShape, init_glorot, make_text_encoder
 from deixis.runtime import Array, Function
 
 
@@ -37,14 +37,6 @@ class Branch(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         return functional.normalize(self.layers(rows), dim=1)
-
-
-def init_glorot(module: nn.Module) -> None:
-    """Initialize as the paper's TensorFlow does by default: Glorot uniform weights, zero biases."""
-    for layer in module.modules():
-        if isinstance(layer, nn.Linear):
-            nn.init.xavier_uniform_(layer.weight)
-            nn.init.zeros_(layer.bias)
 
 
 class Branches(nn.Module):
