@@ -144,7 +144,8 @@ def _parse(record: Value) -> CaptionPair:
     if rating and isinstance(rating.value, str):  # a cell of a table
         with suppress(ValueError):
             rating.value = float(rating.value)
-    return CaptionPair(photo.nonblank_text(), caption.nonblank_text(), references, rating and rating.number())
+    number = None if rating is None else rating.number()
+    return CaptionPair(photo.nonblank_text(), caption.nonblank_text(), references, number)
 
 
 def score_pairs(

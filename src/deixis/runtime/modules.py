@@ -296,7 +296,7 @@ def _order_gates(model: onnx.ModelProto) -> None:
 
     nodes: list[onnx.NodeProto] = []
     for node in graph.node:
-        gates = _GATES.get(node.op_type)
+        gates = _GATES.get(node.op_type, ())
         for slot in range(1, 4) if gates else ():  # weights of the words and of the state, and two biases
             name = node.input[slot]
             parts = list(dict.fromkeys(weights_in(name)))

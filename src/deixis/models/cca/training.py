@@ -58,7 +58,8 @@ def prepare_data(run: Run) -> CCAData:
     in_words = " and ".join(f"{count:,} {name}" for name, count in counts.items())
     return CCAData(
         train=train,
-        **counts,
+        sentences=counts.get("sentences", 0),
+        phrases=counts.get("phrases", 0),
         texts=in_words,
         source=source,
         encoder=texts,
