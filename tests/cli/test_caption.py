@@ -211,23 +211,6 @@ def test_evaluate_captions_scores_gold_and_generated_captions(tmp_path: Path, co
     assert "--model DIR" in command.error(*evaluate)
 
 
-def test_a_captioner_can_be_evaluated_on_retrieval(command: Command) -> None:
-    options = ["--model", "captioner.model", "--data", "data", "--split", "dev"]
-    assert command.json("evaluate", "retrieval", *options)["t2i_r1"] > 40  # two photos per colour; chance is 12.5
-    assert "captioner.model" in command.error("evaluate", "sentences", *options)
-
-
-def test_rerank_sorts_captions_by_consensus(command: Command) -> None:
-    arguments = (*CAPTION, "images/0009.png", "--start", "a", "--top", 3)
-    for rerank in ("bleu", "cider"):
-        [found] = command.json(*arguments, "--rerank", rerank)
-        scores = [each["consensus"] for each in found["captions"]]
-        assert len(scores) == 3
-        assert scores == sorted(scores, reverse=True)
-        assert "green" in found["captions"][0]["text"]
-    assert "consensus" not in command.json(*arguments)[0]["captions"][0]
-
-
 def test_the_suggested_command_makes_the_neighbours_that_reranking_needs(
     folder: Path, tmp_path: Path, command: Command
 ) -> None:
@@ -249,24 +232,6 @@ def test_the_suggested_command_makes_the_neighbours_that_reranking_needs(
     for more in ([], ["--rerank", "cider"]):
         found = command.json("caption", "images/0009.png", "--model", consensus, *more)
         assert found == reranked, "a consensus model reranks by its own photos"
-
-
-def test_train_consensus_has_json_and_settings(tmp_path: Path, command: Command) -> None:
-    arguments = [
-        "train",
-        "consensus",
-        "--data",
-        "data",
-        "--set",
-        "captioner=captioner.model",
-        "--out",
-        tmp_path / "near",
-    ]
-    document = command.json(*arguments, "--set", "tune=false", "--set", "neighbours=3")
-    assert (document["photos"], document["sentences"], document["dev"]) == (16, 32, None)
-    assert document["settings"]["neighbours"] == 3
-    assert "--resume" in command.error(*arguments, "--resume")
-    assert "papers/consensus" in command("train", "consensus", "--list-settings")[0]
 
 
 def test_a_model_of_a_newer_version_is_refused(folder: Path, tmp_path: Path, command: Command) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deixis.cli.evaluate import _print_groups
 from deixis.data.dataset import Dataset
 from deixis.evaluation.items import localization_items, regions_of, sentences_of
 from deixis.models.evaluation import search_phrases
@@ -97,27 +96,6 @@ def test_grounding_is_scored_with_the_blind_baseline(samples: Path, command: Com
     out, _ = command(*evaluate, "off.jsonl")
     assert re.search(r"\bap\b\D+[\d.]+\D+[\d.]+ – [\d.]+", out)
     assert re.search(r"│ people +│ +\d+ │ +\d+ │ +[\d.]+ \[[\d.]+, [\d.]+\] │", out)
-
-
-def test_tables_of_groups_show_the_interval_of_r1_within_120_columns(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "300")
-    scores = dict.fromkeys(("r1", "r5", "r10", "upper_bound", "ap", "ap_nms"), 100.0)
-    common = {"n": 10_000, "photos": 10_000, **scores, "no_interval": None, "interval": {"r1": [100.0, 100.0]}}
-    rows = {
-        "man": {**common, "r1": 61.234, "interval": {"r1": [58.94, 63.41]}},
-        "a very long phrase that has to be cut somewhere in the table [/b]": common,
-        "ox": {**common, "photos": 1, "interval": {"r1": None}, "no_interval": "all mentions are in one photo"},
-    }
-    _print_groups({"by_type": {}, "by_phrase": rows})
-    shown = capsys.readouterr().out
-    assert "│ 61.2 [58.9, 63.4] │" in re.sub(" +", " ", shown)
-    assert "│ 100.0 [–] │" in re.sub(" +", " ", shown)
-    assert "[/b]" in shown
-    assert shown.endswith("[–] no interval: all mentions are in one photo\n")
-    assert "by type" not in shown
-    assert max(map(len, shown.splitlines())) <= 120
 
 
 def test_a_missing_phrase_is_an_error_unless_it_counts_as_wrong(samples: Path, command: Command) -> None:

@@ -12,7 +12,7 @@ from deixis.language.features.captions import KINDS, caption_vectors
 from deixis.vision import encoders, proposals
 from deixis.vision.feature_store import FeatureStore
 from tests.cli.conftest import Command
-from tests.vision.feature_store.small import Corners, colour_encoder, draw, make_data
+from tests.vision.feature_store.small import Corners, colour_encoder, make_data
 
 ENCODE = ("features", "data", "--encoder", "one")
 STORE = Path("data/features/colours")
@@ -79,13 +79,6 @@ def test_features_of_another_encoder_are_refused_and_damaged_ones_computed_again
     [shard] = STORE.glob("*.safetensors")
     shard.write_bytes(b"")
     assert f"damaged: {shard}; its photos were computed again" in command(*ENCODE)[1]
-
-
-def test_features_survive_a_new_import_and_only_changes_are_computed(tmp_path: Path, command: Command) -> None:
-    command(*ENCODE)
-    draw(Path("images/0003.png"), 999)
-    make_data(tmp_path, 12, begin=2, replace=True)  # two photos have gone and two have come
-    assert "12 photos, dimension 3 (2 new, 9 unchanged, 1 changed, 2 dropped)" in command(*ENCODE)[0]
 
 
 def test_images_names_the_moved_photo_folder(command: Command) -> None:

@@ -60,18 +60,5 @@ def test_every_task_and_the_model_of_every_stage_can_be_evaluated(model: Path, c
         assert found["proposals"]["mean"] == 5  # the whole photo and four corners
 
 
-def test_a_sentence_is_grounded_and_drawn(model: Path, command: Command) -> None:
-    sentence = "A red square beside the blue one."
-    found = command.json("ground", "images/0002.png", sentence, "--model", model, "--picture", "grounded.png")
-    assert found["phrases"][0]["text"] == "A red square"
-    assert Path("grounded.png").stat().st_size > 0
-
-
-def test_resuming_a_finished_run_changes_nothing(model: Path, command: Command) -> None:
-    before = (model / "model" / "weights.safetensors").read_bytes()
-    command(*TRAIN, "--resume")
-    assert (model / "model" / "weights.safetensors").read_bytes() == before
-
-
 def test_missing_word_vectors_are_an_error(command: Command) -> None:
     assert "none.txt" in command.error(*TRAIN, "--set", "word_vectors=none.txt")

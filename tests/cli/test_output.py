@@ -8,16 +8,7 @@ import pytest
 
 from deixis.cli import output
 from deixis.cli.main import _run
-from deixis.cli.output import plural
 from deixis.data.samples import SAMPLES
-
-
-def test_counts_have_a_noun_in_singular_or_plural() -> None:
-    assert (plural(1, "photo"), plural(2000, "photo"), plural(0, "box", "boxes")) == (
-        "1 photo",
-        "2,000 photos",
-        "0 boxes",
-    )
 
 
 def test_only_problems_are_printed_where_nobody_watches(

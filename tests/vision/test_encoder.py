@@ -64,18 +64,6 @@ def test_the_order_and_the_batch_do_not_affect_features(sizes: list[tuple[int, i
     assert all(same(one, other) for one, other in zip(together, alone, strict=True))
 
 
-def test_photos_of_the_same_input_size_form_a_batch() -> None:
-    batches: list[int] = []
-
-    def counting(pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        batches.append(len(pixels))
-        return colours(pixels)
-
-    encoder = ImageEncoder("counting", counting, InputSize(16, True, 4), 3, 3, "1")
-    encoder.encode([noise(40, 40, 0), noise(40, 20, 1), noise(80, 80, 2), noise(80, 40, 3)])
-    assert sorted(batches) == [2, 2]
-
-
 def test_features_have_the_full_size_of_the_photo() -> None:
     encoder = colour_encoder()
     assert encoder.encode([noise(60, 30, 0)])[0].size == (60, 30)

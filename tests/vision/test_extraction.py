@@ -63,12 +63,6 @@ def test_a_bad_file_never_stops_a_run(photos: list[Path], tmp_path: Path) -> Non
     np.testing.assert_allclose(found[photos[3]].cells, after.cells, rtol=1e-5)  # type: ignore[union-attr]
 
 
-def test_all_files_may_be_bad(tmp_path: Path) -> None:
-    paths = [tmp_path / f"{n}.jpg" for n in range(5)]
-    assert all(isinstance(features, PhotoError) for _, features in encode_photos(ENCODER, paths, batch=2))
-    assert list(encode_photos(ENCODER, [])) == []
-
-
 def test_only_a_few_photos_are_read_ahead(photos: list[Path]) -> None:
     taken = 0
 
@@ -127,13 +121,6 @@ def test_a_large_jpeg_is_decoded_at_a_reduced_scale_and_keeps_its_size(
     assert features.size == size
     [expected] = ENCODER.encode([open_photo(path)])
     np.testing.assert_allclose(features.cells, expected.cells, atol=4 / 255)
-
-
-def test_a_small_photo_is_decoded_at_full_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = save(tmp_path / "a.jpg", 60, 40, 50)
-    sizes = decoded_sizes(monkeypatch)
-    list(encode_photos(ENCODER, [path]))
-    assert sizes == [(60, 40)]
 
 
 def test_the_largest_part_of_joined_encoders_sets_the_scale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

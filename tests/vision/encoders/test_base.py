@@ -149,11 +149,6 @@ def test_a_canonical_name_round_trips(side: int, aspect: str, blocks: list[int])
     assert canonical_name(again, options, ALL) == name
 
 
-def test_a_canonical_name_has_options_in_a_fixed_order_and_no_defaults() -> None:
-    name = parse_name("focus-vit@blocks=8-9,side=224,aspect=keep")
-    assert canonical_name(name, parse_options(name, ALL), ALL) == "focus-vit@aspect=keep,blocks=8-9"
-
-
 @pytest.mark.parametrize(
     ("name", "parts"),
     [

@@ -7,18 +7,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
-import numpy as np
 import pytest
 import torch
 from PIL import Image
 
 from deixis.errors import DeixisError
 from deixis.vision import encoders
-from deixis.vision.encoder import InputSize, Pixels
-from deixis.vision.encoders import ARCHITECTURES, Architecture, open_encoder
-from deixis.vision.encoders.base import IMAGENET, LoadedNetwork, Options, PixelScale
+from deixis.vision.encoders import open_encoder
+from deixis.vision.encoders.base import IMAGENET, PixelScale
 from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape
 from deixis.vision.encoders.saved import save_network
 
@@ -123,22 +120,6 @@ def test_the_path_and_explicit_defaults_do_not_change_the_fingerprint(tmp_path: 
     shutil.copytree(path, copy)
     names = [tiny, f"deixis:{copy}", f"{tiny}@aspect=squeeze", f"{tiny}@side=56"]
     assert len({open_encoder(name).fingerprint for name in names}) == 1
-
-
-def test_a_new_encoder_is_one_module_and_one_line_of_the_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    def mean_colour(pixels: Pixels) -> tuple[np.ndarray, np.ndarray]:
-        cells = pixels.transpose(0, 3, 1, 2).astype(np.float32)
-        return cells, cells.mean(axis=(2, 3))
-
-    toy = ModuleType("deixis.vision.encoders.toy")
-    toy.open_network = lambda name, options, device: LoadedNetwork(  # type: ignore[attr-defined]
-        mean_colour, InputSize(options.side), IMAGENET, "no weights"
-    )
-    monkeypatch.setitem(sys.modules, toy.__name__, toy)
-    monkeypatch.setitem(ARCHITECTURES, "toy", Architecture("toy:open_network", Options(side=4)))
-    encoder = open_encoder("toy@side=32")
-    [features] = encoder.encode([Image.new("RGB", (40, 30), "red")])
-    assert (encoder.name, features.cells.shape, features.whole.tolist()) == ("toy@side=32", (3, 32, 32), [255, 0, 0])
 
 
 def test_an_error_about_a_device_names_no_file() -> None:

@@ -59,13 +59,6 @@ def test_names_may_be_in_a_file_of_their_own(dataset: Dataset, tmp_path: Path, f
     assert np.array_equal(FeatureStore(tmp_path / "store").whole(PHOTOS), MATRIX)
 
 
-def test_a_single_photo_is_enough(dataset: Dataset, tmp_path: Path) -> None:
-    np.save(tmp_path / "a.npy", MATRIX[:1])
-    (tmp_path / "ids").write_text("25\n")
-    report = import_features(tmp_path / "store", dataset, tmp_path / "a.npy", ids=tmp_path / "ids")
-    assert report.photos == 1
-
-
 @pytest.mark.parametrize("format", ["npz", "safetensors"])
 def test_numbers_may_be_names_as_in_coco(dataset: Dataset, tmp_path: Path, format: str) -> None:
     path = tmp_path / f"a.{format}"

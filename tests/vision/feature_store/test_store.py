@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import time
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,6 @@ from deixis.vision.feature_store import (
     default_store_path,
     update_store,
 )
-from deixis.vision.feature_store.files import FeatureRecord, FileStamp, StoreManifest, write_manifest, write_shard
 from deixis.vision.proposals import Proposals
 from tests.vision.feature_store.small import Corners, colour_encoder, draw, everything, flip_last_byte, make_data
 
@@ -167,17 +165,3 @@ def test_default_paths_are_plain_names_inside_the_data_set() -> None:
     assert default_store_path(data, "onnx:/up/../x.onnx").parent == data / "features"
     assert default_store_path(data, "../../x").parent == data / "features"
     assert default_store_path(data, "a", crops=10, proposer="edges", top=7).name == "a,crops=10,edges=7"
-
-
-def test_a_hundred_thousand_photos_open_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
-    stamp, vector, cells = FileStamp(bytes(32), 0, 0), np.ones(4, np.float32), np.ones((4, 2, 2), np.float16)
-    names = [f"{number:010d}_693b08cb0e" for number in range(100_000)]
-    photos = [FeatureRecord(name, stamp, (40, 30), vector, cells) for name in names]
-    shards = [write_shard(photos[begin : begin + 256], tmp_path, begin // 256) for begin in range(0, 100_000, 256)]
-    write_manifest(StoreManifest(Contents("many", "many", 4, 4), tuple(shards)), tmp_path)
-    begun = time.process_time()
-    store = FeatureStore(tmp_path)
-    store.map("0000099999_693b08cb0e")
-    assert len(store) == 100_000
-    assert time.process_time() - begun < 10  # 0.3 s on a quiet machine

@@ -222,18 +222,6 @@ def test_features_that_are_not_finite_are_not_stored(dataset: Dataset, tmp_path:
     assert len(report.skipped) == 1 if crops else 0 < len(report.skipped) < 20
 
 
-def test_features_of_another_encoder_are_refused(dataset: Dataset, tmp_path: Path, unbroken: dict[str, tuple]) -> None:
-    with pytest.raises(DeixisError, match=r"unbroken: .*colours-1.*colours-2"):
-        update_store(tmp_path / "unbroken", dataset, colour_encoder("colours-2"))
-    with pytest.raises(DeixisError, match="crops 0, not 10"):
-        update_store(tmp_path / "unbroken", dataset, colour_encoder(), options=FeatureOptions(crops=10))
-    with pytest.raises(DeixisError, match="proposer None, not corners"):
-        update_store(
-            tmp_path / "unbroken", dataset, colour_encoder(), options=FeatureOptions(proposer=Corners(), top=2)
-        )
-    assert everything(FeatureStore(tmp_path / "unbroken")) == unbroken
-
-
 @pytest.mark.parametrize(
     "extras",
     [FeatureOptions(), FeatureOptions(crops=10), FeatureOptions(10, Corners(), 2)],

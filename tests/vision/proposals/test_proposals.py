@@ -193,12 +193,6 @@ def test_boxes_are_clipped_sorted_and_distinct_as_in_a_plain_loop(
     ]
 
 
-def test_without_proposals_the_whole_photo_is_the_proposal() -> None:
-    found = best_boxes(np.empty((0, 4)), [], (7, 5), top=3)
-    assert found.boxes.tolist() == [[0, 0, 7, 5]]
-    assert found.scores.tolist() == [0]
-
-
 def test_boxes_are_fractions_of_the_photo() -> None:
     found = FixedProposer([[0.1, 0.5, 0.2, 1.0]]).propose(Image.new("L", (50, 8)), None, top=5)
     assert np.allclose(found.boxes, [[5, 4, 10, 8]])
@@ -214,9 +208,3 @@ def test_an_invalid_or_missing_file_is_named(tmp_path: Path, text: str | None) -
         (tmp_path / "boxes.json").write_text(text)
     with pytest.raises(DeixisError, match=r"boxes\.json"):
         FixedProposer.load(tmp_path / "boxes.json")
-
-
-def test_two_hundred_boxes_come_with_the_package() -> None:
-    boxes = shipped_boxes().boxes
-    assert boxes.shape == (200, 4)
-    assert len(np.unique(boxes, axis=0)) == 200
