@@ -44,6 +44,7 @@ _SECONDS = {
     Task.COVERAGE: 7.0,
     Task.GROUP: 8.0,
     Task.PAIR: 4.0,
+    Task.OWN: 5.0,
 }
 _SECONDS_PER_MENTION = 2.5
 """In addition, of a question that sorts mentions into groups."""

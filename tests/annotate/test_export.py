@@ -264,4 +264,4 @@ def test_an_export_has_the_texts_of_the_guidelines_that_judgements_name(annotate
     lines = list(map(json.loads, (tmp_path / "out" / GUIDELINES_FILE).read_text(encoding="utf-8").splitlines()))
     assert {line["task"] for line in lines} == {task.value for task in Task}
     assert [line["version"] for line in lines if line["task"] == "pair"] == [0, 1]
-    assert lines[-1]["text"] == "mine"
+    assert [line["text"] for line in lines if line["task"] == "pair"][-1] == "mine"

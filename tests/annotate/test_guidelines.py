@@ -25,6 +25,8 @@ from tests.annotate.fakes import ask, people, record, snapshot
 def test_every_task_has_guidelines_whose_examples_are_answers() -> None:
     assert set(default_guidelines()) == set(Task)
     for task, guideline in default_guidelines().items():
+        if task is Task.OWN:  # its answers are the lead's
+            continue
         answers = {example.answer for example in guideline.examples}
         assert answers <= {answer.value for answer in allowed_answers(task)}
         assert len(answers) > 1 or task is Task.GROUP, f"the examples of {task} show one answer only"

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from deixis.annotate.events import AddedPairs, ChainDecision, Discounted, Event, Judged, PhraseDecision, Skipped, Undone
 from deixis.annotate.material import Material, prepare_photo
+from deixis.annotate.pairs import is_right as found_right
 from deixis.annotate.state import PhotoState, Reason, derive_state, extend_state, is_plainly_singular
 from deixis.annotate.workflow import Answer, Rules, Status, Task
 from tests.annotate.fakes import BOX, EventLog, judge_at_random, photo
@@ -354,9 +355,8 @@ def test_each_pair_is_a_question_of_its_own() -> None:
 def test_the_majority_of_the_judges_decides_as_soon_as_it_is_certain(
     answers: list[Answer], is_right: bool | None
 ) -> None:
-    pair = vote(answers, Rules(judges_per_pair=4)).pairs[0]
-    assert pair.is_right is is_right
-    assert pair.is_tie == (answers.count(Answer.RIGHT) == answers.count(Answer.WRONG))
+    pair = vote(answers, Rules(judges_per_pair=4)).votes[0]
+    assert found_right(pair) is is_right
     assert pair.events == tuple(range(2, 2 + len(answers)))
 
 
@@ -364,6 +364,6 @@ def test_an_undone_vote_does_not_count() -> None:
     rules = Rules(judges_per_pair=1)
     subject = derive_state(MATERIAL, [ADDED], rules).questions[-1].subject
     judged = Judged(number=2, worker="w", task=Task.PAIR, subject=subject, answer=Answer.RIGHT)
-    assert derive_state(MATERIAL, [ADDED, judged], rules).pairs[1].is_right
+    assert found_right(derive_state(MATERIAL, [ADDED, judged], rules).votes[1])
     undone = [ADDED, judged, Undone(number=3, worker="w", event=2)]
-    assert derive_state(MATERIAL, undone, rules).pairs[1].is_right is None
+    assert found_right(derive_state(MATERIAL, undone, rules).votes[1]) is None

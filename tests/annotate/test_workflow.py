@@ -13,6 +13,7 @@ from deixis.annotate.workflow import (
     WORKFLOW,
     Answer,
     DrawnBox,
+    OwnQuestion,
     Question,
     Rules,
     Stage,
@@ -43,6 +44,11 @@ def apply_all(
         assert transition is not None, f"no row for {answer} in {state.stage}"
         taken.append(transition)
     return state, taken
+
+
+def said(*answers: str) -> tuple[WorkerAnswer, ...]:
+    """Votes on the lead's own question."""
+    return tuple(WorkerAnswer(answer, f"v{index}") for index, answer in enumerate(answers))
 
 
 def votes(*answers: Answer) -> tuple[WorkerAnswer, ...]:
@@ -112,13 +118,19 @@ STEPS: list[tuple[WorkflowState, Answer, Stage]] = [
     (WorkflowState(Status.REVIEW, boxes=(DRAWN,)), SCENE, Status.NOT_VISUAL),
     (WorkflowState(Status.REVIEW), NO_BOX, Status.NOT_VISUAL),
     (WorkflowState(Task.GROUP), Answer.GROUPED, Status.PLACED),
-    (WorkflowState(Task.PAIR, new_box=DRAWN, pair_votes=votes(*[Answer.RIGHT] * 4)), Answer.RIGHT, Task.PAIR),
-    (WorkflowState(Task.PAIR, new_box=DRAWN, pair_votes=votes(*[Answer.RIGHT] * 5)), Answer.RIGHT, Status.COMPLETE),
-    (WorkflowState(Task.PAIR, new_box=DRAWN, pair_votes=votes(*[Answer.RIGHT] * 5)), Answer.WRONG, Task.PAIR),
+    (WorkflowState(Task.PAIR, new_box=DRAWN, votes=votes(*[Answer.RIGHT] * 4)), Answer.RIGHT, Task.PAIR),
+    (WorkflowState(Task.PAIR, new_box=DRAWN, votes=votes(*[Answer.RIGHT] * 5)), Answer.RIGHT, Status.COMPLETE),
+    (WorkflowState(Task.PAIR, new_box=DRAWN, votes=votes(*[Answer.RIGHT] * 5)), Answer.WRONG, Task.PAIR),
+    (WorkflowState(Task.OWN), "yes", Task.OWN),
+    (WorkflowState(Task.OWN, votes=said("yes")), "yes", Status.COMPLETE),
+    (WorkflowState(Task.OWN, votes=said("yes")), "no", Task.OWN),
+    (WorkflowState(Task.OWN, votes=said("yes", "no")), "all", Task.OWN),  # a tie asks one more
+    (WorkflowState(Task.OWN, votes=said("yes", "no", "all")), "no", Status.COMPLETE),
+    (WorkflowState(Task.OWN, votes=said("yes", "no", "all", "no")), "yes", Status.COMPLETE),  # without a majority
 ]
 
 
-RULES = Rules(skip_singular_coverage=True)
+RULES = Rules(skip_singular_coverage=True, question=OwnQuestion("q", "?", choices=("yes", "no", "all")))
 
 
 @pytest.mark.parametrize(("state", "answer", "target"), STEPS)

@@ -33,7 +33,7 @@ class Judged(Event):
 
     task: Task
     subject: str
-    answer: Answer
+    answer: str  # an `Answer`, or any text to the lead's own question
     box: XYXY | None = None
     seconds: float = 0.0
     guideline: int = 0  # version of the guideline that the worker saw
@@ -173,7 +173,7 @@ def make_event(kind: str, number: int, worker: str, at: float, body: dict[str, A
         raise DeixisError(f"event {number}: unknown event kind {kind!r}; install a newer version of deixis")
     typed = dict(body)
     for name, convert in (("task", Task), ("answer", Answer), ("box", tuple), ("types", tuple)):
-        if name in typed:
+        if name in typed and not (name == "answer" and typed.get("task") is Task.OWN):
             typed[name] = convert(typed[name])
     if "groups" in typed:
         typed["groups"] = tuple(map(tuple, typed["groups"]))

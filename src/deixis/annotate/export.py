@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -17,6 +18,7 @@ from deixis import geometry
 from deixis.annotate.chains import ChainState, proposed_boxes_for
 from deixis.annotate.events import IMPORTED, Corrected, Event, Judged, ProposedBoxes, ProposedLinks, effective_events
 from deixis.annotate.guidelines import read_guideline_history
+from deixis.annotate.own_question import ANSWERS_FILE, read_answers
 from deixis.annotate.project import Project
 from deixis.annotate.settings import Settings
 from deixis.annotate.state import linked_by
@@ -160,7 +162,7 @@ def _describe_boxes(chains: Iterable[ChainState], event: ProposedBoxes, events: 
                 {
                     "box": list(box.xyxy),
                     "probability": box.proposed.probability if box.proposed else None,
-                    "said": verdict.answer.value,
+                    "said": verdict.answer,
                     "judged_by": verdict.number,
                 }
             )
@@ -317,7 +319,8 @@ def export_project(
 ) -> tuple[int, int]:
     """Write a data set with its provenance; return the numbers of photos written and left out as unfinished.
 
-    ``provenance.jsonl`` describes each chain, ``guidelines.jsonl`` has the versions of the guidelines that it names.
+    ``provenance.jsonl`` describes each chain, ``answers.jsonl`` has the answers to the lead's own question, and
+    ``guidelines.jsonl`` the versions of the guidelines that the provenance names.
     `pictures` adds a folder with drawings of the photos, in which boxes of models are dotted and labelled.
     """
     option = "--with-photos" if with_photos else "--pictures"
@@ -333,7 +336,7 @@ def export_project(
     inputs = [project.folder, project.images, *project.more_images]
     with new_directory(out, replace=replace, inputs=inputs) as folder, TemporaryDirectory() as linked:
         _write_guidelines(project, folder / GUIDELINES_FILE)
-        exported = _export_photos(project, selected, folder / PROVENANCE_FILE, on_progress)
+        exported = _export_photos(project, selected, folder, on_progress)
         if pictures:
             exported = _draw_photos(project, exported, folder / PICTURES)
         images = project.images if with_photos else None
@@ -353,15 +356,18 @@ def image_folders(project: Project) -> list[Path]:
     return [folder for folder in folders if folder is not None]
 
 
-def _export_photos(
-    project: Project, selected: list[str], provenance_file: Path, on_progress: OnProgress
-) -> Iterator[Photo]:
-    with provenance_file.open("w", encoding="utf-8", newline="\n") as file:
+def _export_photos(project: Project, selected: list[str], folder: Path, on_progress: OnProgress) -> Iterator[Photo]:
+    with ExitStack() as opened:
+        own, names = project.settings.question, [PROVENANCE_FILE]
+        names += [ANSWERS_FILE] if own else []
+        files = [opened.enter_context((folder / name).open("w", encoding="utf-8", newline="\n")) for name in names]
         for photo in track(selected, "writing", len(selected), on_progress):
             with project.database.reading() as connection:
-                exported, provenance = export_photo(project.snapshots.read(connection, photo), project.settings)
-            for record in provenance:
-                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+                snapshot = project.snapshots.read(connection, photo)
+            exported, provenance = export_photo(snapshot, project.settings)
+            answers = ({"photo": photo} | asdict(answer) for answer in read_answers(snapshot, own))
+            for file, lines in zip(files, (provenance, answers), strict=False):
+                file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
             yield exported
 
 

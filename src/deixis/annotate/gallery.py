@@ -32,11 +32,12 @@ from deixis.annotate.events import (
     undone_events,
 )
 from deixis.annotate.judgements import JudgementResult, check_box, undo_event
+from deixis.annotate.own_question import OwnAnswer, read_answers
 from deixis.annotate.people import MODEL_ROLE, read_names, read_worker
 from deixis.annotate.state import PhotoState, current_mentions, derive_state
 from deixis.annotate.store import events, photos, workers
 from deixis.annotate.transactions import PhotoSnapshot, PhotoTransaction, RefusedError, find_event
-from deixis.annotate.workflow import XYXY, Answer, DrawnBox, Status, Task
+from deixis.annotate.workflow import XYXY, Answer, DrawnBox, Status, Task, mention_of
 from deixis.data.records import ENTITY_TYPES
 
 if TYPE_CHECKING:
@@ -333,6 +334,7 @@ class GalleryPhoto:
     corrections: tuple[CorrectionEntry, ...]
     can_redo: bool
     last_event: int
+    answers: tuple[OwnAnswer, ...] = ()  # to the lead's own question
 
 
 def find_photos(
@@ -348,12 +350,12 @@ def find_photos(
             found = [photo for photo in found if _matches(project.snapshots.read(connection, photo), wanted)]
         names = read_names(connection)
         page = found[offset : offset + limit]
-        return len(found), [_describe(project.snapshots.read(connection, photo), names) for photo in page]
+        return len(found), [_describe(project, project.snapshots.read(connection, photo), names) for photo in page]
 
 
 def read_photo(project: Project, photo: str) -> GalleryPhoto:
     with project.database.reading() as connection:
-        return _describe(project.snapshots.read(connection, photo), read_names(connection))
+        return _describe(project, project.snapshots.read(connection, photo), read_names(connection))
 
 
 def list_people(project: Project) -> list[tuple[str, str]]:
@@ -472,7 +474,7 @@ def _matches(snapshot: PhotoSnapshot, wanted: GalleryFilter) -> bool:
     return not wanted.disagreement or bool(find_disagreements(counting))
 
 
-_AS_VOTE = {
+_AS_VOTE: dict[tuple[bool, str], tuple[Task, str]] = {
     (False, Answer.NO_MORE): (Task.REQUIREMENT, Answer.NO_BOX),
     (False, Answer.DRAWN): (Task.REQUIREMENT, Answer.BOX),
     (True, Answer.NO_MORE): (Task.COVERAGE, Answer.ALL),
@@ -483,7 +485,7 @@ _AS_VOTE = {
 
 def find_disagreements(counting: Iterable[Event], names: Mapping[str, str] | None = None) -> list[Disagreement]:
     """List the questions to which people gave different answers, among the events that count."""
-    votes: dict[tuple[Task, str], dict[str, Answer]] = defaultdict(dict)
+    votes: dict[tuple[Task, str], dict[str, str]] = defaultdict(dict)
     for event in counting:
         if isinstance(event, Judged):
             task, answer = event.task, event.answer
@@ -493,15 +495,15 @@ def find_disagreements(counting: Iterable[Event], names: Mapping[str, str] | Non
     return [
         Disagreement(
             task,
-            subject.partition(" ")[0],
-            tuple(((names or {}).get(worker, worker), answer.value) for worker, answer in said.items()),
+            mention_of(subject),
+            tuple(((names or {}).get(worker, worker), str(answer)) for worker, answer in said.items()),
         )
         for (task, subject), said in votes.items()
         if len(set(said.values())) > 1
     ]
 
 
-def _describe(snapshot: PhotoSnapshot, names: Mapping[str, str]) -> GalleryPhoto:
+def _describe(project: Project, snapshot: PhotoSnapshot, names: Mapping[str, str]) -> GalleryPhoto:
     state, counting = snapshot.state, effective_events(snapshot.events)
     stage = PhotoStage.FINISHED if state.finished else PhotoStage.WAITING if state.review else PhotoStage.OPEN
     corrections = {event.number: event for event in counting if isinstance(event, Corrected)}
@@ -526,6 +528,7 @@ def _describe(snapshot: PhotoSnapshot, names: Mapping[str, str]) -> GalleryPhoto
         ),
         bool(correction_stacks(snapshot)[1]),
         snapshot.last_event,
+        tuple(read_answers(snapshot, project.settings.question, names)),
     )
 
 

@@ -29,7 +29,7 @@ from deixis.annotate.quality import (
 from deixis.annotate.queue import KNOWN_QUESTION, LeasedQuestion
 from deixis.annotate.store import checks, events, leases, photos
 from deixis.annotate.transactions import PhotoTransaction, RefusedError, find_event, insert_event
-from deixis.annotate.workflow import ANSWERS_WITH_BOX, XYXY, Answer, Stage, Task, allowed_answers
+from deixis.annotate.workflow import ANSWERS_WITH_BOX, XYXY, Answer, Rules, Stage, Task, allowed_answers
 
 if TYPE_CHECKING:
     from deixis.annotate.project import Project
@@ -113,13 +113,13 @@ def record_answer(
     if isinstance(lease, int):
         return JudgementResult(lease, again=True)
     seconds = _counted(project, lease, seconds, bound)
-    parsed = parse_answer(Task(lease.task), answer)
+    parsed = parse_answer(Task(lease.task), answer, project.settings)
     checked = _check_groups(lease.asked["mentions"], parsed, groups)
     newest = guideline_version(project, connection, Task(lease.task))
     seen = newest if guideline is None else min(guideline, newest)
     if lease.known is not None:
         box = _check_box(_read_size(connection, lease.photo), parsed, box, lease.asked)
-        body = _event_body(lease, seconds, answer=parsed.value, box=box, groups=checked, guideline=seen or None)
+        body = _event_body(lease, seconds, answer=parsed, box=box, groups=checked, guideline=seen or None)
         number = _insert_known_event(project, connection, lease, Judged.kind, body, remark)
         qualification, lesson = _check_answer(project, connection, lease, parsed, box, number, checked)
         if lease.purpose != Purpose.TEST:  # hidden questions must behave like all others
@@ -128,7 +128,7 @@ def record_answer(
     transaction = PhotoTransaction(project, connection, lease.photo)
     material = transaction.snapshot.material
     box = _check_box((material.width, material.height), parsed, box, lease.asked)
-    body = _event_body(lease, seconds, answer=parsed.value, box=box, groups=checked, guideline=seen or None)
+    body = _event_body(lease, seconds, answer=parsed, box=box, groups=checked, guideline=seen or None)
     number = transaction.add_event(token, worker, Judged.kind, body, remark=remark)
     if parsed in (Answer.DRAWN, Answer.ADJUSTED):
         add_check(connection, worker, Task.DRAWING, Purpose.WORK, event=number)
@@ -196,7 +196,15 @@ def undo_event(project: Project, connection: Connection, worker: str, event: int
     return JudgementResult(number)
 
 
-def parse_answer(stage: Stage, answer: str) -> Answer:
+def parse_answer(stage: Stage, answer: str, rules: Rules) -> str:
+    """Return an answer that a stage accepts: an `Answer`, or an answer to the lead's own question."""
+    if stage is Task.OWN:
+        if rules.question is None:
+            raise ExpiredQuestionError
+        if (said := rules.question.parse(answer)) is None:
+            choices = ", ".join(rules.question.answers) or "any text"
+            raise RefusedError(f"{answer[:40]!r} is not an answer of {rules.question.name}; choose from: {choices}")
+        return said
     for allowed in allowed_answers(stage):
         if allowed.value == answer:
             return allowed
@@ -245,7 +253,7 @@ def _check_answer(
     project: Project,
     connection: Connection,
     lease: Row[Any],
-    answer: Answer,
+    answer: str,
     box: XYXY | None,
     event: int,
     groups: Sequence[Sequence[str]] | None,
@@ -253,8 +261,12 @@ def _check_answer(
     """Compare an answer with the known one and update the worker's qualification; explain the known one."""
     task, purpose = Task(lease.task), Purpose(lease.purpose)
     known = connection.execute(KNOWN_QUESTION, {"p_number": lease.known}).one()
-    expected, shown = Answer(known.answer), lease.asked["new_box"]
-    correct = is_correct(task, answer, box, expected, known.boxes, project.settings.good_box_iou, shown)
+    shown = lease.asked["new_box"]
+    if task is Task.OWN and (asked := project.settings.question):
+        correct = asked.is_correct(answer, known.answer)
+    else:
+        expected = Answer(known.answer)
+        correct = is_correct(task, answer, box, expected, known.boxes, project.settings.good_box_iou, shown)
     if groups is not None:
         correct = rand_index(groups, known.lesson["groups"]) >= project.settings.good_groups
     add_check(connection, lease.worker, task, purpose, event=event, known_question=lease.known, correct=correct)
@@ -264,11 +276,11 @@ def _check_answer(
     return qualification, make_lesson(known, correct, box, project.settings.good_box_iou)
 
 
-def _check_groups(mentions: Sequence[str], answer: Answer, groups: Sequence[Sequence[str]]) -> list[list[str]] | None:
+def _check_groups(mentions: Sequence[str], answer: str, groups: Sequence[Sequence[str]]) -> list[list[str]] | None:
     """Return the groups of the answer "grouped", if they are a partition of the mentions."""
     if answer is not Answer.GROUPED:
         if groups:
-            raise RefusedError(f"the answer {answer.value!r} takes no groups")
+            raise RefusedError(f"the answer {str(answer)!r} takes no groups")
         return None
     if problem := find_grouping_problem(mentions, groups):
         raise RefusedError(problem)
@@ -280,13 +292,13 @@ def _read_size(connection: Connection, photo: str) -> tuple[int, int]:
     return material["width"], material["height"]
 
 
-def _check_box(size: tuple[int, int], answer: Answer, box: XYXY | None, asked: Mapping[str, Any]) -> XYXY | None:
+def _check_box(size: tuple[int, int], answer: str, box: XYXY | None, asked: Mapping[str, Any]) -> XYXY | None:
     """Return the box of an answer that has one, if it is allowed: inside the photo, or one of the boxes shown."""
     if answer not in ANSWERS_WITH_BOX:
         if box is not None:
-            raise RefusedError(f"the answer {answer.value!r} takes no box")
+            raise RefusedError(f"the answer {str(answer)!r} takes no box")
         return None
-    checked = check_box(size, box, f"the answer {answer.value!r}")
+    checked = check_box(size, box, f"the answer {str(answer)!r}")
     if answer is Answer.WRONG_BOX and list(checked) not in asked["boxes"]:
         raise RefusedError("the answer 'wrong box' names one of the boxes that are shown")
     return checked

@@ -41,7 +41,7 @@ class Lesson:
     """Whether an answer was right, the known answer, why it is right, and boxes that show it."""
 
     correct: bool
-    answer: Answer
+    answer: str
     why: str
     boxes: tuple[XYXY, ...] = ()
 
@@ -54,7 +54,7 @@ def make_lesson(known: Any, correct: bool, box: XYXY | None, min_iou: float) -> 
     if Task(known.task) in (Task.DRAWING, Task.QUALITY) and box is not None and boxes:
         overlap = float(np.max(geometry.iou([box], boxes)))
         why = f"{why} Yours overlaps {overlap:.0%} with the closest one; {min_iou:.0%} is needed.".strip()
-    return Lesson(correct, Answer(known.answer), why, boxes)
+    return Lesson(correct, known.answer, why, boxes)
 
 
 def explain_same(texts: Mapping[str, str], chain: Sequence[str], pair: Sequence[str]) -> str:
@@ -114,7 +114,7 @@ class KnownQuestion:
     """A question, its answer, and for a box that is drawn or adjusted the correct boxes."""
 
     question: Question
-    answer: Answer
+    answer: str
     boxes: tuple[XYXY, ...] = ()
     why: str = ""  # told to a worker after a test question
     right_boxes: tuple[XYXY, ...] = ()  # shown with it
@@ -172,7 +172,7 @@ def insert_known_questions(
             "task": known.question.task.value,
             "subject": known.question.subject,
             "asked": known.question.as_json(),
-            "answer": known.answer.value,
+            "answer": str(known.answer),
             "boxes": [list(box) for box in known.boxes],
             "reviewed": reviewed,
             "lesson": {"why": known.why, "boxes": [list(box) for box in known.right_boxes]}

@@ -48,6 +48,10 @@ class Material:
             raise DeixisError(f"photo {self.photo}: no caption has a mention at {mention_id}")
         return _make_mention(self.captions[caption], caption, start, end, types)
 
+    def text_of(self, mention_id: str) -> str:
+        """Return the words of a mention; "the photo" for the empty id of a question about all of it."""
+        return self.mention_at(mention_id).text if mention_id else "the photo"
+
     def as_json(self) -> dict[str, Any]:
         """Return JSON values, with mentions as pairs of id and types."""
         plain = {name: getattr(self, name) for name in ("photo", "captions", "width", "height", "file", "sha256")}

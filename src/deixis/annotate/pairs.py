@@ -39,7 +39,7 @@ from deixis.annotate.project import (
     make_project,
     readable_photos,
 )
-from deixis.annotate.state import PairState
+from deixis.annotate.state import VoteState
 from deixis.annotate.store import photos, write_property
 from deixis.annotate.transactions import change_photo
 from deixis.annotate.workflow import XYXY, Answer, DrawnBox, Question, Task
@@ -255,16 +255,16 @@ def score_pairs(project: Project) -> PairScores:
     """Score the pairs of a project so far."""
     by_photo = read_pair_states(project)
     pairs = [pair for found in by_photo.values() for pair in found]
-    ended = {photo: [pair for pair in found if pair.is_right is not None] for photo, found in by_photo.items()}
+    ended = {photo: [pair for pair in found if not pair.is_open] for photo, found in by_photo.items()}
     ended = {photo: found for photo, found in ended.items() if found}
     judged = sum(map(len, ended.values()))
-    right = [sum(bool(pair.is_right) for pair in found) for found in ended.values()]
+    right = [sum(bool(is_right(pair)) for pair in found) for found in ended.values()]
     votes = [
-        Judgement(photo, f"{pair.mention} {pair.region.id}", vote.worker, vote.answer.value)
+        Judgement(photo, pair.question.subject, vote.worker, vote.answer)
         for photo, found in by_photo.items()
         for pair in found
-        if len(pair.workflow.pair_votes) > 1
-        for vote in pair.workflow.pair_votes
+        if len(pair.workflow.votes) > 1
+        for vote in pair.workflow.votes
     ]
     interval: Interval | None = None
     if len(ended) > 1:
@@ -273,20 +273,26 @@ def score_pairs(project: Project) -> PairScores:
         pairs=len(pairs),
         judged=judged,
         right=sum(right),
-        ties=sum(pair.is_tie for pair in pairs),
-        judgements=sum(len(pair.workflow.pair_votes) for pair in pairs),
-        judges=len({vote.worker for pair in pairs for vote in pair.workflow.pair_votes}),
+        ties=sum(not pair.is_open and 2 * pair.answers.count(Answer.RIGHT) == len(pair.answers) for pair in pairs),
+        judgements=sum(len(pair.answers) for pair in pairs),
+        judges=len({vote.worker for pair in pairs for vote in pair.workflow.votes}),
         accuracy=sum(right) / judged if judged else None,
         interval=(interval.low, interval.high) if interval else None,
         agreement=krippendorff_alpha(votes, rounds=1).coefficient if votes else None,
     )
 
 
-def read_pair_states(project: Project) -> dict[str, tuple[PairState, ...]]:
+def is_right(pair: VoteState) -> bool | None:
+    """Whether most votes say "right", so not after a tie; None while the vote is open."""
+    return None if pair.is_open else 2 * pair.answers.count(Answer.RIGHT) > len(pair.answers)
+
+
+def read_pair_states(project: Project) -> dict[str, list[VoteState]]:
     """Read the pairs of each photo."""
     with project.database.reading() as connection:
         names = connection.scalars(select(photos.c.id).where(photos.c.known.is_(False)).order_by(photos.c.place)).all()
-        found = {name: project.snapshots.read(connection, name).state.pairs for name in names}
+        votes = {name: project.snapshots.read(connection, name).state.votes for name in names}
+    found = {name: [vote for vote in each if vote.question.task is Task.PAIR] for name, each in votes.items()}
     return {name: pairs for name, pairs in found.items() if pairs}
 
 
@@ -296,15 +302,14 @@ def describe_pairs(project: Project) -> Iterator[dict[str, Any]]:
         with project.database.reading() as connection:
             material = project.snapshots.read(connection, photo).material
         for pair in pairs:
-            answers = [vote.answer for vote in pair.workflow.pair_votes]
             yield {
                 "photo": photo,
-                "mention": pair.mention,
-                "phrase": material.mention_at(pair.mention).text,
-                "box": list(pair.region.xyxy),
+                "mention": pair.question.mention,
+                "phrase": material.text_of(pair.question.mention),
+                "box": pair.question.as_json()["new_box"],
                 "confidence": pair.confidence,
                 "model": pair.model,
-                "votes_right": answers.count(Answer.RIGHT),
-                "votes_wrong": answers.count(Answer.WRONG),
-                "right": pair.is_right,
+                "votes_right": pair.answers.count(Answer.RIGHT),
+                "votes_wrong": pair.answers.count(Answer.WRONG),
+                "right": is_right(pair),
             }

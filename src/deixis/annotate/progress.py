@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Connection, case, func, select
 
 from deixis.annotate.events import Judged, Skipped, Undone
 from deixis.annotate.gallery import CorrectionSummary, summarize_corrections
+from deixis.annotate.own_question import explain_known_answers
 from deixis.annotate.people import MODEL_ROLE
 from deixis.annotate.project import Project, tasks_in_use
 from deixis.annotate.quality import (
@@ -43,8 +44,8 @@ class TaskProgress:
     """A task: open questions, judgements, mean seconds, known questions, and the agreement of workers.
 
     `compared` questions have several `votes`; `agreeing` is the share of equal pairs of votes, and `agreement` is
-    Krippendorff's alpha. It is None with fewer than ten votes (`rare_votes`) for other answers than the most frequent
-    one, because agreement beyond chance cannot be told from chance then.
+    Krippendorff's alpha, for ratings that of intervals. It is None with fewer than ten votes (`rare_votes`) for other
+    answers than the most frequent one, because agreement beyond chance cannot be told from chance then.
     """
 
     task: Task
@@ -122,7 +123,13 @@ def read_progress(project: Project) -> Progress:
         ).one()
         people = _workers(project, connection, Counter(worker for each in blocked for worker in each.absent))
         votes = _read_votes(connection)
-        tasks = tuple(_task(connection, task, votes[task]) for task in tasks_in_use(project, connection))
+        if (own := settings.question) is not None:
+            votes[Task.OWN] = [vote for vote in votes[Task.OWN] if own.counts(vote.item, str(vote.answer))]
+        is_rating = own is not None and own.rating > 0
+        tasks = tuple(
+            _task(connection, task, votes[task], task is Task.OWN and is_rating)
+            for task in tasks_in_use(project, connection)
+        )
         per_hour = _per_hour(connection)
         joined = len(set().union(*read_able_workers(project, connection).all.values()))
         hours_left = _hours_left(project, connection, total, finished)
@@ -141,7 +148,7 @@ def read_progress(project: Project) -> Progress:
         workers=people,
         blocked=dict(Counter(question.waits_for.value for question in blocked)),
         corrections=corrections,
-        advice=tuple(explain_lockouts(settings, joined)),
+        advice=(*explain_lockouts(settings, joined), *explain_known_answers(project)),
     )
 
 
@@ -211,7 +218,7 @@ def _workers(project: Project, connection: Connection, waiting: Counter[str]) ->
     return tuple(found)
 
 
-def _task(connection: Connection, task: Task, votes: Sequence[Judgement]) -> TaskProgress:
+def _task(connection: Connection, task: Task, votes: Sequence[Judgement], is_rating: bool) -> TaskProgress:
     judged = _IS_JUDGEMENT & (events.c.task == task.value) & events.c.known.is_(None)
     count, mean = connection.execute(select(func.count(), func.avg(events.c.seconds)).where(judged)).one()
     waiting = connection.scalar(select(func.count()).select_from(questions).where(questions.c.task == task.value)) or 0
@@ -224,9 +231,12 @@ def _task(connection: Connection, task: Task, votes: Sequence[Judgement]) -> Tas
     compared = [vote for item in by_item.values() if len(item) > 1 for vote in item]
     if not compared:
         return progress
-    found = krippendorff_alpha(compared, rounds=1)
+    found = beyond_chance = krippendorff_alpha(compared, rounds=1)
+    if is_rating:
+        numbers = [replace(each, answer=float(str(each.answer))) for each in compared]
+        beyond_chance = krippendorff_alpha(numbers, interval=True, rounds=1)
     rare = len(compared) - max(Counter(vote.answer for vote in compared).values())
-    alpha = found.coefficient if rare >= _MIN_RARE_VOTES else None
+    alpha = beyond_chance.coefficient if rare >= _MIN_RARE_VOTES else None
     progress = replace(progress, compared=found.n, votes=len(compared), rare_votes=rare)
     return replace(progress, agreement=alpha, agreeing=found.observed)
 

@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -228,7 +228,19 @@ def make_project(
             database.close()
         (unfinished / PROJECT_FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
         write_settings(settings or Settings(), unfinished / SETTINGS_FILE)
-    return open_project(folder)
+    project = open_project(folder)
+    _write_rules(project)  # so that settings that are edited before the first start are noticed
+    return project
+
+
+def _write_rules(project: Project) -> None:
+    with project.database.writing() as connection:
+        write_property(connection, _RULES, _describe_rules(project))
+
+
+def _describe_rules(project: Project) -> str:
+    rules = {rule.name: getattr(project.settings, rule.name) for rule in fields(Rules)}
+    return json.dumps(rules, default=asdict)
 
 
 def open_project(folder: Path, *, checked: bool = False) -> Project:
@@ -425,6 +437,8 @@ def tasks_in_use(project: Project, connection: Connection) -> tuple[Task, ...]:
     if project.settings.group_links:
         is_paired = project.settings.propose_links
         chain_tasks = (Task.GROUP, *(task for task in CHAIN_TASKS if is_paired or task is not Task.LINK))
+    if project.settings.question is not None:
+        chain_tasks = (*chain_tasks, Task.OWN)
     if read_property(connection, PAIRS_PROPERTY) is None:
         return chain_tasks
     has_chains = connection.execute(
@@ -497,19 +511,17 @@ def apply_settings(project: Project) -> int:
 
     Events stay as they are; only the states derived from them change. After an interruption, it starts again.
     """
-    rules = json.dumps({rule.name: getattr(project.settings, rule.name) for rule in fields(Rules)})
+    from deixis.annotate.own_question import update_known_answers
+
+    update_known_answers(project)
     with project.database.reading() as connection:
-        applied = read_property(connection, _RULES)
+        if read_property(connection, _RULES) == _describe_rules(project):
+            return 0
         names = list(connection.scalars(select(photos.c.id).where(photos.c.known.is_(False))))
-    if applied == rules:
-        return 0
-    if applied is None:  # a new project
-        names = []
     for name in names:
         with change_photo(project, name) as transaction:
             transaction.apply()
-    with project.database.writing() as connection:
-        write_property(connection, _RULES, rules)
+    _write_rules(project)
     return len(names)
 
 

@@ -202,7 +202,7 @@ def _max_wrong(items: int, accuracy: float) -> int:
 
 def is_correct(
     task: Task,
-    answer: Answer,
+    answer: str,
     box: XYXY | None,
     expected: Answer,
     boxes: Sequence[XYXY],

@@ -55,6 +55,7 @@ from deixis.annotate.workflow import (
     Task,
     allowed_answers,
     format_subject,
+    mention_of,
 )
 from deixis.data.records import ENTITY_TYPES
 
@@ -67,6 +68,7 @@ ASK_AGAIN = "ask again"
 _ANNOUNCED = "announced"
 """Property with the blocked questions that webhooks know."""
 
+_VOTES = (Task.PAIR, Task.OWN)
 _MAX_FILES = 5000
 """Number of unfinished photos whose files are looked for."""
 
@@ -91,14 +93,14 @@ class BlockedQuestion:
     answered: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
     boxes: int = 0
-    region: XYXY | None = None  # of a phrase–region pair
+    region: XYXY | None = None  # of a phrase–region pair, or of the lead's own question
     absent: tuple[str, ...] = ()  # ids of those who could answer it, but are absent
     absent_names: tuple[str, ...] = ()
 
     @property
     def mention(self) -> str:
-        """The mention by which a decision names the question."""
-        return self.mentions[0]
+        """The mention by which a decision names the question; empty if it is about the photo."""
+        return self.mentions[0] if self.mentions else ""
 
     @property
     def reason(self) -> str:
@@ -116,10 +118,13 @@ class BlockedQuestion:
 
     @property
     def decisions(self) -> tuple[str, ...]:
-        """The decisions that a reviewer can take; boxes are drawn and groups sorted in the gallery."""
+        """The decisions that a reviewer can take.
+
+        Boxes are drawn and groups sorted in the gallery, and the lead's own question is answered like by everybody.
+        """
         if self.waits_for is WaitsFor.PICTURE:
             return ()
-        answers = () if self.task is Task.GROUP else decidable_answers(self.task)
+        answers = () if self.task in (Task.GROUP, Task.OWN) else decidable_answers(self.task)
         if self.task is Task.DRAWING:
             answers = (Answer.ALL, Answer.MORE) if self.boxes else (Answer.SCENE, Answer.NO_BOX, Answer.BOX)
         return (*(answer.value for answer in answers), *((ASK_AGAIN,) if self.skipped else ()))
@@ -170,7 +175,7 @@ def blocked_questions(project: Project, *, files: bool = True) -> list[BlockedQu
             answered = sorted(names[worker] for worker in barred_from[row.number] - skipped)
             who_skipped = sorted(names[worker] for worker in skipped)
             about = (row.photo, mentions, Task(row.task), waits_for)
-            region = tuple(row.asked["new_box"]) if row.task == Task.PAIR else None
+            region = tuple(row.asked["new_box"]) if row.task in _VOTES and row.asked["new_box"] else None
             away = tuple(sorted(names[worker] for worker in absent))
             found.append(BlockedQuestion(*about, tuple(answered), tuple(who_skipped), boxes, region, absent, away))
     return found
@@ -277,7 +282,7 @@ def review_queue(project: Project) -> list[ReviewCase]:
         covered = set()  # phrases whose reports are part of a blocked question
         for question in blocked:
             snapshot = project.snapshots.read(connection, question.photo)
-            texts = [snapshot.material.mention_at(mention).text for mention in question.mentions]
+            texts = [snapshot.material.text_of(mention) for mention in question.mentions or ("",)]
             phrase = " · ".join(texts) if question.task in (Task.LINK, Task.VERIFY) else texts[0]
             reports = {item.reason for item in snapshot.state.review if item.mention == question.mention}
             decisions, reason = question.decisions, question.reason
@@ -305,15 +310,15 @@ def review_queue(project: Project) -> list[ReviewCase]:
             .where(remarks.c.seen.is_(False))
         )
         for photo, body, number, text in rows:
-            mention = body.get("bad_phrase") or body.get("subject", "").partition(" ")[0]
-            phrase = project.snapshots.read(connection, photo).material.mention_at(mention).text
+            mention = body.get("bad_phrase") or mention_of(body.get("subject", ""))
+            phrase = project.snapshots.read(connection, photo).material.text_of(mention)
             found.append(ReviewCase(photo, mention, phrase, f"remark: {text}", number, False, text, ("seen",)))
     return sorted(found, key=lambda item: (not item.holds_up, item.event))
 
 
 def decide_chain(project: Project, reviewer: str, photo: str, mention: str, decision: str, *, remark: str = "") -> int:
     """Decide on the chain of a mention (all, more, box, scene or no box) and return the number of the event."""
-    answer = parse_answer(Status.REVIEW, decision)
+    answer = Answer(parse_answer(Status.REVIEW, decision, project.settings))
     with change_photo(project, photo) as transaction:
         _require_reviewer(transaction.connection, reviewer)
         chain = _find_chain(transaction, mention)
@@ -344,15 +349,17 @@ def decide_question(project: Project, reviewer: str, photo: str, mention: str, d
     with change_photo(project, photo) as transaction:
         _require_reviewer(transaction.connection, reviewer)
         open_questions = [
-            question for question in transaction.snapshot.state.questions if question.mentions[0] == mention
+            question
+            for question in transaction.snapshot.state.questions
+            if question.mention == mention and (decision == ASK_AGAIN or question.task is not Task.OWN)
         ]
         if not open_questions:
-            raise RefusedError(f"photo {photo}: no question about {mention} is open")
+            raise RefusedError(f"photo {photo}: no question about {mention or 'it'} is open")
         question = open_questions[0]
         if decision == ASK_AGAIN:
-            number = _cancel_skips(transaction, reviewer, question)
+            number = _cancel_skips(transaction, reviewer, open_questions)
         else:
-            answer = parse_answer(question.task, decision)
+            answer = Answer(parse_answer(question.task, decision, project.settings))
             if answer not in decidable_answers(question.task):
                 raise RefusedError(f"{decision!r} needs a box; correct the photo in the gallery instead")
             key = f"answer:{photo}:{transaction.snapshot.last_event}:{question.subject}"
@@ -362,10 +369,10 @@ def decide_question(project: Project, reviewer: str, photo: str, mention: str, d
     return number
 
 
-def _cancel_skips(transaction: PhotoTransaction, reviewer: str, question: Question) -> int:
-    number = 0
+def _cancel_skips(transaction: PhotoTransaction, reviewer: str, questions: Sequence[Question]) -> int:
+    number, skippable = 0, {(question.task, question.subject) for question in questions}
     for event in effective_events(transaction.snapshot.events):
-        if isinstance(event, Skipped) and (event.task, event.subject) == (question.task, question.subject):
+        if isinstance(event, Skipped) and (event.task, event.subject) in skippable:
             earlier = sum(
                 isinstance(each, Undone) and each.event == event.number for each in transaction.snapshot.events
             )
@@ -633,7 +640,7 @@ def _history_entry(event: Event, names: Mapping[str, str], led_to: str) -> Histo
 def _describe_event(event: Event) -> str:
     """Describe an event that changed a chain: a judgement, a decision or a model's links."""
     if isinstance(event, Judged):
-        return f"{event.task.value}: {event.answer.value}"
+        return f"{event.task.value}: {event.answer}"
     if isinstance(event, Corrected):
         return f"correction: {event.action}"
     return f"review: {event.answer.value}" if isinstance(event, ChainDecision) else event.kind

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from deixis.annotate.workflow import Rules
+from deixis.annotate.workflow import OwnQuestion, Rules
 from deixis.errors import DeixisError
 from deixis.storage.atomic import new_file
 from deixis.storage.files import read_regular
@@ -71,6 +71,8 @@ class Settings(Rules):
         numbers stand for "maintain high accuracy on the 2 %" in §2.3, which names none.
     good_box_iou
         Lowest IoU at which a drawn box is correct, where the answer is known.
+    question
+        A question of your own, `deixis.annotate.workflow.OwnQuestion`: people answer it like the other tasks.
     lease_s, held_at_once
         Seconds for which a question is reserved for a worker, and how many questions a worker can hold.
     absent_after_h
@@ -168,6 +170,11 @@ def explain_lockouts(settings: Settings, people: int | None = None) -> list[str]
                 f"votes need {needed} people, and {people} can work; invite more, use the settings of a small team "
                 '(init --team 2), or for one person "independent": false and "judgements_to_end": 1'
             )
+        if settings.question and people < settings.question.votes:
+            found.append(
+                f"the question {settings.question.name!r} needs {settings.question.votes} people, and {people} can "
+                'work; invite more, or lower its "votes"'
+            )
         if people == 1 and not settings.verify_own:
             found.append("nobody can verify the links of the only worker; verify_own true allows it")
     return found
@@ -188,6 +195,11 @@ def read_settings(path: Path) -> Settings:
         default = known[name].default
         if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
             values[name] = float(value)
+        elif name == "question" and isinstance(value, dict):
+            try:
+                values[name] = _read_question(value)
+            except DeixisError as error:
+                raise DeixisError(f"{path}: question: {error}") from None
         elif name == "never_merged":
             if not isinstance(value, list) or not all(isinstance(pair, list) for pair in value):
                 raise DeixisError(f"{path}: {name} is {value!r}; expected pairs such as {json.dumps(default)}")
@@ -200,6 +212,26 @@ def read_settings(path: Path) -> Settings:
         raise DeixisError(f"{path}: {error}") from None
 
 
+def _read_question(value: dict[str, Any]) -> OwnQuestion:
+    found = dict(value)
+    for field in fields(OwnQuestion):
+        is_text = field.default in (MISSING, "", "photo")
+        kind = {"choices": list, "known": dict}.get(field.name, str if is_text else int)
+        if field.name in found and type(found[field.name]) is not kind:
+            raise DeixisError(f"{field.name} is {found[field.name]!r}; expected a {kind.__name__}")
+    found |= {"choices": tuple(found.get("choices", ())), "known": tuple(found.get("known", {}).items())}
+    if not all(isinstance(said, str) for said in (*found["choices"], *(answer for _, answer in found["known"]))):
+        raise DeixisError('choices and known answers are texts, such as "1"')
+    try:
+        return OwnQuestion(**found)
+    except TypeError as error:
+        names = ", ".join(field.name for field in fields(OwnQuestion))
+        raise DeixisError(f"{error}; it has {names}") from None
+
+
 def write_settings(settings: Settings, path: Path) -> None:
     with new_file(path) as unfinished:
-        unfinished.write_text(json.dumps(asdict(settings), indent=2) + "\n", encoding="utf-8")
+        plain = asdict(settings)
+        if settings.question:
+            plain["question"]["known"] = dict(settings.question.known)
+        unfinished.write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")

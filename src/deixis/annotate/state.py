@@ -3,14 +3,14 @@
 A judgement counts if it answers exactly the question that the state asks at that point. So a judgement about something
 that an undo removed has no effect, and one about something that is still there keeps counting.
 
-A phrase–region pair (HM-LSTM paper, section 5.3.2) is a workflow of its own with a single task, a vote of
-`judges_per_pair` people.
+A phrase–region pair (HM-LSTM paper, section 5.3.2) and the lead's own question are workflows of their own with a single
+task, a vote.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -65,64 +65,75 @@ from deixis.tokens import tokenize
 
 
 @dataclass(frozen=True, slots=True)
-class PairState:
-    """A phrase, the region that a model chose for it, and the votes about it."""
+class VoteState:
+    """A question that belongs to no chain, and the votes: a phrase–region pair, or the lead's own question."""
 
-    mention: str
-    region: DrawnBox
-    confidence: float
-    model: str
+    question: Question
     workflow: WorkflowState
     events: tuple[int, ...]  # numbers of the judgements that count
+    model: str = ""  # that chose the region of a pair, with its confidence
+    confidence: float = 0.0
 
     @property
-    def is_right(self) -> bool | None:
-        """Whether most votes say "right", so not after a tie; None while the vote is open."""
-        if self.workflow.stage is Task.PAIR:
-            return None
-        votes = [vote.answer for vote in self.workflow.pair_votes]
-        return 2 * votes.count(Answer.RIGHT) > len(votes)
+    def answers(self) -> tuple[str, ...]:
+        return tuple(vote.answer for vote in self.workflow.votes)
 
     @property
-    def is_tie(self) -> bool:
-        votes = [vote.answer for vote in self.workflow.pair_votes]
-        return self.is_right is not None and 2 * votes.count(Answer.RIGHT) == len(votes)
+    def is_open(self) -> bool:
+        return isinstance(self.workflow.stage, Task)
 
-    def next_question(self, photo: str, rules: Rules) -> Question | None:
-        """Return the open question about the pair, with the people who have voted."""
-        if self.workflow.stage is not Task.PAIR:
-            return None
-        voters = frozenset(vote.worker for vote in self.workflow.pair_votes) if rules.independent else frozenset()
-        return Question(photo, Task.PAIR, (self.mention,), (), self.region, voters)
+    def ask(self, rules: Rules) -> Question:
+        """Return the question with the people who have voted, who must not answer it."""
+        voters = frozenset(vote.worker for vote in self.workflow.votes) if rules.independent else frozenset()
+        return replace(self.question, barred=voters)
 
 
-def derive_pairs(
-    added: Iterable[AddedPairs], judgements: Mapping[str, Sequence[Judged]], rules: Rules
-) -> tuple[PairState, ...]:
-    """Derive the pairs of a photo from its events; `judgements` are those about pairs by their subjects."""
-    return tuple(
-        _derive_pair(event, number, mention, region, judgements, rules)
-        for event in added
-        for number, (mention, region) in enumerate(event.pairs)
-    )
+def _ask_about_pairs(photo: str, index: _EventIndex, rules: Rules) -> Iterator[VoteState]:
+    for event in index.pairs:
+        for number, (mention, (x1, y1, x2, y2, confidence)) in enumerate(event.pairs):
+            region = DrawnBox(f"q{event.number}:{number}", (x1, y1, x2, y2), event.worker)
+            vote = _count_votes(Question(photo, Task.PAIR, (mention,), (), region), index, rules)
+            yield replace(vote, model=event.model, confidence=confidence)
 
 
-def _derive_pair(
-    event: AddedPairs,
-    number: int,
-    mention: str,
-    region: Sequence[float],
-    judgements: Mapping[str, Sequence[Judged]],
-    rules: Rules,
-) -> PairState:
-    x1, y1, x2, y2, confidence = region
-    box = DrawnBox(f"q{event.number}:{number}", (x1, y1, x2, y2), event.worker)
-    workflow, counted = WorkflowState(Task.PAIR, new_box=box), []
-    for judged in judgements.get(format_subject((mention,), (), box), ()):
+def _ask_own_question(
+    photo: str, mentions: Iterable[CaptionMention], chains: Iterable[ChainState], index: _EventIndex, rules: Rules
+) -> Iterator[VoteState]:
+    """Ask about the photo, its phrases or its accepted boxes, but for those whose answer is known."""
+    own = rules.question
+    if own is None:
+        return
+    asked: list[Question] = []
+    if own.about == "photo":
+        asked = [Question(photo, Task.OWN, ())]
+    elif own.about == "phrase":
+        asked = [Question(photo, Task.OWN, (mention.id,)) for mention in mentions]
+    else:
+        complete = [(chain, flow) for chain in chains if (flow := chain.workflow) and flow.stage is Status.COMPLETE]
+        asked = [
+            Question(photo, Task.OWN, (chain.shown.id,), (), box) for chain, flow in complete for box in flow.boxes
+        ]
+    known = dict(own.known)
+    for question in asked:
+        if known_subject(question) not in known:
+            yield _count_votes(replace(question, name=own.name), index, rules)
+
+
+def known_subject(question: Question) -> str:
+    """Describe the subject of the lead's own question as `OwnQuestion.known` does."""
+    box = (",".join(f"{side:g}" for side in question.new_box.xyxy),) if question.new_box else ()
+    return " ".join((question.photo, *question.mentions, *box))
+
+
+def _count_votes(question: Question, index: _EventIndex, rules: Rules) -> VoteState:
+    workflow, counted = WorkflowState(question.task, new_box=question.new_box), []
+    for judged in index.votes.get((question.task, question.subject), ()):
+        if question.name and rules.question and not rules.question.counts(judged.subject, judged.answer):
+            continue
         workflow, transition = apply_answer(workflow, WorkerAnswer(judged.answer, judged.worker), rules)
         if transition is not None:
             counted.append(judged.number)
-    return PairState(mention, box, confidence, event.model, workflow, tuple(counted))
+    return VoteState(question, workflow, tuple(counted))
 
 
 def is_plainly_singular(mentions: Iterable[CaptionMention]) -> bool:
@@ -173,7 +184,7 @@ class PhotoState:
     review: tuple[ReviewItem, ...]
     finished: bool  # nothing is left to ask or to review
     counted: frozenset[int]  # numbers of the judgements that count
-    pairs: tuple[PairState, ...] = ()
+    votes: tuple[VoteState, ...] = ()  # phrase–region pairs, and the lead's own question
 
 
 @dataclass(slots=True)
@@ -190,7 +201,7 @@ class _EventIndex:
     proposed_links: ProposedLinks | None = None
     proposed_boxes: ProposedBoxes | None = None
     pairs: list[AddedPairs] = field(default_factory=list)
-    pair_judgements: dict[str, list[Judged]] = field(default_factory=lambda: defaultdict(list))
+    votes: dict[tuple[Task, str], list[Judged]] = field(default_factory=lambda: defaultdict(list))
     corrections: list[Corrected] = field(default_factory=list)
 
 
@@ -203,8 +214,8 @@ def _index_events(events: Sequence[Event]) -> _EventIndex:
             index.groupings.append(event)
         elif isinstance(event, Judged) and event.task is Task.VERIFY:
             index.verifications[event.subject].append(event)
-        elif isinstance(event, Judged) and event.task is Task.PAIR:
-            index.pair_judgements[event.subject].append(event)
+        elif isinstance(event, Judged) and event.task in (Task.PAIR, Task.OWN):
+            index.votes[event.task, event.subject].append(event)
         elif isinstance(event, Judged | ChainDecision):
             index.box_events[event.subject.partition(" ")[0]].append(event)
         elif isinstance(event, Skipped):
@@ -230,7 +241,8 @@ def derive_state(material: Material, events: Sequence[Event], rules: Rules) -> P
     held = {item.mention for item in review if item.holds_up}
     counted: set[int] = set()
     found: list[ChainState | Question] = []  # a question where mentions are still being linked
-    for group in groups_by_type(_select_mentions(material, index, held)):
+    mentions = _select_mentions(material, index, held)
+    for group in groups_by_type(mentions):
         linking, rejections = _link_group(group, index, rules)
         counted.update(number for taken in linking.transitions.values() for number, _ in taken)
         counted.update(rejection.number for rejection in rejections)
@@ -259,15 +271,16 @@ def derive_state(material: Material, events: Sequence[Event], rules: Rules) -> P
         if (question := next_question_about(material.photo, each, rules)) is not None:
             questions.append(_bar_linkers(question, each, index, rules))
         review += _chain_reviews(each, index)
-    pairs = derive_pairs(index.pairs, index.pair_judgements, rules)
-    questions += [question for pair in pairs if (question := pair.next_question(material.photo, rules)) is not None]
     chains.sort(key=lambda chain: mention_order(chain.mentions[0]))
-    counted.update(number for pair in pairs for number in pair.events)
+    pairs = _ask_about_pairs(material.photo, index, rules)
+    votes = (*pairs, *_ask_own_question(material.photo, mentions, chains, index, rules))
+    questions += [vote.ask(rules) for vote in votes if vote.is_open]
+    counted.update(number for vote in votes for number in vote.events)
     counted.update(number for chain in chains for number, _ in chain.transitions)
     open_questions = tuple(_bar_skippers(question, index) for question in questions)
     review = sorted([*review, *_skipped_questions(open_questions, index, rules)], key=lambda item: item.event)
     finished = _is_finished(chains, open_questions, review)
-    return PhotoState(tuple(chains), open_questions, tuple(review), finished, frozenset(counted), pairs)
+    return PhotoState(tuple(chains), open_questions, tuple(review), finished, frozenset(counted), votes)
 
 
 def _apply_box_events(chain: ChainState, index: _EventIndex, rules: Rules) -> ChainState:
@@ -352,14 +365,14 @@ def _reported_phrases(index: _EventIndex, rules: Rules) -> list[ReviewItem]:
 def _skipped_questions(questions: Iterable[Question], index: _EventIndex, rules: Rules) -> Iterator[ReviewItem]:
     """List open questions that several workers have skipped, unless a reviewer has decided since."""
     for question in questions:
-        mention = question.mentions[0]
+        mention = question.mention
         skips = {
             skip.worker: skip.number
             for skip in index.skips
             if (skip.task, skip.subject, skip.bad_phrase) == (question.task, question.subject, None)
             and _is_undecided(mention, skip, index)
         }
-        if len(skips) >= rules.flags_to_hold:
+        if mention and len(skips) >= rules.flags_to_hold:
             yield ReviewItem(Reason.SKIPPED, mention, max(skips.values()))
 
 
@@ -553,7 +566,7 @@ def _chain_reviews(chain: ChainState, index: _EventIndex) -> Iterable[ReviewItem
 
 def extend_state(state: PhotoState, photo: str, events: Sequence[Event], new: Event, rules: Rules) -> PhotoState | None:
     """Update the state of `events` by one judgement about boxes, which changes one chain; None for other events."""
-    if not isinstance(new, Judged) or new.task in (Task.LINK, Task.GROUP, Task.VERIFY, Task.PAIR):
+    if not isinstance(new, Judged) or new.task in (Task.LINK, Task.GROUP, Task.VERIFY, Task.PAIR) or rules.question:
         return None
     for event in events:  # the state does not say who skipped a question, and unused judgements may count again
         if isinstance(event, Skipped) or (isinstance(event, Judged) and event.number not in state.counted):

@@ -229,7 +229,7 @@ def _describe_change(
         if isinstance(event, Judged | Skipped):
             mentions = [name for name in event.subject.split() if _MENTION.fullmatch(name)]
             data |= {"task": event.task.value, "mentions": mentions, "answer": None, "box": None}
-            data |= {"answer": event.answer.value, "box": event.box} if isinstance(event, Judged) else {}
+            data |= {"answer": event.answer, "box": event.box} if isinstance(event, Judged) else {}
             yield {"type": JUDGEMENT, "data": data}
         elif isinstance(event, Undone):
             yield {"type": JUDGEMENT, "data": data | {"undone": event.event}}

@@ -1,4 +1,4 @@
-"""The annotation tasks as one transition table: the six of Flickr30k Entities (sections 2.1 and 2.2), and one more.
+"""The annotation tasks as one transition table: the six of Flickr30k Entities (sections 2.1 and 2.2), and two more.
 
 A mention passes through the link task until it is in a chain. The chain then passes through verification and the four
 box tasks until it is complete or not visual. `WORKFLOW` lists every transition: at this stage, after this answer,
@@ -8,23 +8,25 @@ automatically. This module reads no clock, file or database.
 Both votes of the paper follow one rule. The answer that leads to drawing takes effect as soon as it is ahead, so at
 once if it comes first. The answer that ends the work needs two votes and a majority. A tie needs one more worker.
 
-The task `PAIR` judges the regions that a model found for phrases (HM-LSTM paper, section 5.3.2). Such a pair belongs to
-no chain: `deixis.annotate.pairs`.
+The task `PAIR` judges the regions that a model found for phrases (HM-LSTM paper, section 5.3.2); `OWN` is the lead's
+own question about photos, phrases or boxes. Both are votes that belong to no chain: `deixis.annotate.state.VoteState`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
+
+from deixis.errors import DeixisError
 
 XYXY = tuple[float, float, float, float]
 
 
 class Task(StrEnum):
-    """The six tasks, in the order of the paper, and two more: `GROUP` replaces `LINK` if a project says so."""
+    """The six tasks, in the order of the paper, and three more: `GROUP` replaces `LINK` if a project says so."""
 
     LINK = "link"
     VERIFY = "verify"
@@ -34,6 +36,7 @@ class Task(StrEnum):
     COVERAGE = "coverage"
     GROUP = "group"
     PAIR = "pair"
+    OWN = "own"
 
 
 class Status(StrEnum):
@@ -48,7 +51,7 @@ class Status(StrEnum):
     REVIEW = "review"
 
 
-CHAIN_TASKS: tuple[Task, ...] = tuple(task for task in Task if task not in (Task.GROUP, Task.PAIR))
+CHAIN_TASKS: tuple[Task, ...] = tuple(task for task in Task if task not in (Task.GROUP, Task.PAIR, Task.OWN))
 """The six tasks of the paper, which make chains with boxes."""
 
 Stage = Task | Status
@@ -62,12 +65,13 @@ TASK_NAMES: dict[Task, str] = {
     Task.COVERAGE: "All there",
     Task.GROUP: "Sort into groups",
     Task.PAIR: "Right or wrong",
+    Task.OWN: "Own question",
 }
 """The names of the tasks on the pages."""
 
 
 class Answer(StrEnum):
-    """All answers; `allowed_answers` lists those of one task."""
+    """All answers but those to the lead's own question, for which `ANY` stands in the table; `Rules.answers_of`."""
 
     YES = "yes"
     NO = "no"
@@ -85,6 +89,7 @@ class Answer(StrEnum):
     WRONG = "wrong"
     WRONG_BOX = "wrong box"
     GROUPED = "grouped"
+    ANY = "any answer"
 
 
 ANSWERS_WITH_BOX = (Answer.DRAWN, Answer.ADJUSTED, Answer.WRONG_BOX)
@@ -93,6 +98,90 @@ ANSWERS_WITH_BOX = (Answer.DRAWN, Answer.ADJUSTED, Answer.WRONG_BOX)
 
 TYPES_WITH_BOXES = frozenset({"people", "clothing", "bodyparts"})
 """Entity types whose chains skip the requirement task because they almost always need boxes."""
+
+
+MAX_ANSWER_LENGTH = 500
+_MAX_CHOICES = 9  # each has a key
+_ABOUT = ("photo", "phrase", "box")
+_RATING_TOLERANCE = 1
+
+
+@dataclass(frozen=True)
+class OwnQuestion:
+    """A question of the lead, `question` in the settings.
+
+    Attributes
+    ----------
+    name
+        A short name, such as "sharp". Answers belong to it: another name makes another question.
+    text, hint
+        The question as people read it; ``{phrase}`` is replaced by the phrase.
+    about
+        "photo", "phrase" (each phrase of the captions) or "box" (each accepted box, once its chain is complete).
+    choices
+        The answers to choose from.
+    rating
+        The highest number of a rating from 1. Without `choices` and `rating`, people write a text.
+    votes
+        Number of people who answer. A choice that cannot be overtaken ends the vote; on a tie more people are asked.
+    known
+        Known answers for tests and hidden questions, by photo: ``"dog7"``, ``"dog7 0:2-7"`` for a phrase, and
+        ``"dog7 0:2-7 10,20,80,90"`` for a box. Nobody else is asked what is known.
+    """
+
+    name: str
+    text: str
+    hint: str = ""
+    about: str = "photo"
+    choices: tuple[str, ...] = ()
+    rating: int = 0
+    votes: int = 3
+    known: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier() or not self.text.strip():
+            raise DeixisError("needs a name of letters, digits and underscores, and a text")
+        if self.about not in _ABOUT:
+            raise DeixisError(f"about is {self.about!r}; choose one of: {', '.join(_ABOUT)}")
+        if (self.rating and self.choices) or not (self.rating == 0 or 2 <= self.rating <= _MAX_CHOICES):
+            raise DeixisError(f"rating is {self.rating}; use 2 to {_MAX_CHOICES}, without choices")
+        if self.choices and not 2 <= len(set(self.choices)) == len(self.choices) <= _MAX_CHOICES:
+            raise DeixisError(f"use 2 to {_MAX_CHOICES} different choices")
+        if self.votes < 1:
+            raise DeixisError(f"votes is {self.votes}; use at least 1")
+        for subject, answer in self.known:
+            if self.parse(answer) is None:
+                raise DeixisError(f"{answer!r}, the known answer about {subject}, is not an answer")
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The possible answers; empty for a text."""
+        return self.choices or tuple(str(number) for number in range(1, self.rating + 1))
+
+    def parse(self, answer: str) -> str | None:
+        """Return an answer as it is stored; None if it is none."""
+        if self.answers:
+            return answer if answer in self.answers else None
+        return " ".join(answer.split())[:MAX_ANSWER_LENGTH] or None
+
+    def counts(self, subject: str, answer: str) -> bool:
+        """Whether this is an answer to the question as it is now; its name or choices may have been edited."""
+        return subject.endswith(f"{_NAME}{self.name}") and self.parse(answer) is not None
+
+    def is_correct(self, answer: str, expected: str) -> bool:
+        """Compare with the known answer: ratings may differ by one, and texts in upper and lower case."""
+        if self.rating:
+            return abs(int(answer) - int(expected)) <= _RATING_TOLERANCE
+        return answer.casefold() == expected.casefold()
+
+    def result(self, answers: Sequence[str]) -> str | float | None:
+        """Return the mean rating, or the most frequent answer; None without answers and after a tie."""
+        if self.rating:
+            return sum(map(int, answers)) / len(answers) if answers else None
+        counts = Counter(answer.casefold() for answer in answers).most_common(2)
+        if not counts or (len(counts) > 1 and counts[0][1] == counts[1][1]):
+            return None
+        return next(answer for answer in answers if answer.casefold() == counts[0][0])
 
 
 @dataclass(frozen=True)
@@ -109,6 +198,12 @@ class Rules:
     group_links: bool = False
     skip_singular_coverage: bool = False
     voters_may_draw: bool = False
+    question: OwnQuestion | None = None
+
+    def answers_of(self, task: Task) -> tuple[str, ...]:
+        """List the answers of a task; none if people write a text."""
+        own = self.question.answers if self.question else ()
+        return own if task is Task.OWN else tuple(answer.value for answer in allowed_answers(task))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +235,18 @@ class Question:
     new_box: DrawnBox | None = None  # to judge
     barred: frozenset[str] = frozenset()  # workers who drew the box, voted already or skipped the question
     proposal: dict[str, Any] | None = None  # contribution of a model, shown to the worker
+    name: str = ""  # of the lead's own question
 
     @property
     def subject(self) -> str:
         """The question as one line. A judgement counts only for the question with the same task and subject."""
-        return format_subject(self.mentions, self.boxes, self.new_box)
+        subject = format_subject(self.mentions, self.boxes, self.new_box)
+        return f"{subject} {_NAME}{self.name}".lstrip() if self.name else subject
+
+    @property
+    def mention(self) -> str:
+        """The mention that the question is about, the first of several; empty for a whole photo."""
+        return self.mentions[0] if self.mentions else ""
 
     def as_json(self) -> dict[str, Any]:
         """JSON for the page. It does not contain the workers involved, which the page must not reveal."""
@@ -165,9 +267,18 @@ def format_subject(mentions: tuple[str, ...], boxes: tuple[DrawnBox, ...] = (), 
     return " ".join([*mentions, *(box.id for box in boxes), *([f"?{new_box.id}"] if new_box else [])])
 
 
+_NAME = "#"
+
+
+def mention_of(subject: str) -> str:
+    """Return the first mention of a subject; empty if it is about a whole photo."""
+    first = subject.partition(" ")[0]
+    return "" if first.startswith(_NAME) else first
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerAnswer:
-    answer: Answer
+    answer: str  # an `Answer`, or any text to the lead's own question
     worker: str
     box: DrawnBox | None = None
 
@@ -198,7 +309,7 @@ class WorkflowState:
     proposed_boxes: tuple[DrawnBox, ...] = ()  # not judged yet
     imported_boxes: bool = False  # they come with the data set
     rejected_proposal: DrawnBox | None = None  # just found bad; the drawing page offers it as a start
-    pair_votes: tuple[WorkerAnswer, ...] = ()  # of a phrase–region pair, whose region is `new_box`
+    votes: tuple[WorkerAnswer, ...] = ()  # on a phrase–region pair, whose region is `new_box`, or the lead's question
 
     @property
     def ended(self) -> bool:
@@ -320,8 +431,8 @@ def remove_the_boxes(state: WorkflowState, answer: WorkerAnswer) -> WorkflowStat
     return replace(state, requirement_votes=(answer,), boxes=(), new_box=None)
 
 
-def vote_on_the_pair(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
-    return replace(state, pair_votes=(*state.pair_votes, answer))
+def add_the_vote(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
+    return replace(state, votes=(*state.votes, answer))
 
 
 # Conditions. Their names are printed too.
@@ -416,9 +527,19 @@ def boxes_keep_failing(state: WorkflowState, rules: Rules) -> bool:
 
 def the_result_is_certain(state: WorkflowState, rules: Rules) -> bool:
     """No further vote can change the majority of `judges_per_pair` votes."""
-    votes = state.pair_votes
+    votes = state.votes
     ahead = max(_count(votes, Answer.RIGHT), _count(votes, Answer.WRONG))
     return 2 * ahead > rules.judges_per_pair or len(votes) >= rules.judges_per_pair
+
+
+def the_answer_is_certain(state: WorkflowState, rules: Rules) -> bool:
+    """A choice cannot be overtaken, or all votes are in and no two choices are tied for long."""
+    answers, asked = [vote.answer for vote in state.votes], rules.question
+    if asked is None or not asked.choices:
+        return asked is None or len(answers) >= asked.votes
+    if len(answers) >= asked.votes:
+        return asked.result(answers) is not None or len(answers) >= max(asked.votes, rules.votes_to_review)
+    return 2 * max(Counter(answers).values()) > asked.votes
 
 
 def _count(votes: tuple[WorkerAnswer, ...], answer: Answer) -> int:
@@ -499,12 +620,15 @@ WORKFLOW: tuple[Transition, ...] = (
     Transition(Status.REVIEW,    (Answer.BOX, Answer.MORE),     restart_the_votes, always,           Task.DRAWING),
     Transition(Status.REVIEW,    (Answer.SCENE, Answer.NO_BOX), remove_the_boxes, always,            Status.NOT_VISUAL),
     # HM-LSTM §5.3.2, the check of correspondences: "does this region show what the phrase names?"
-    Transition(Task.PAIR,        _PAIR,             vote_on_the_pair,       the_result_is_certain,   Status.COMPLETE),
-    Transition(Task.PAIR,        _PAIR,             vote_on_the_pair,       always,                  Task.PAIR),
+    Transition(Task.PAIR,        _PAIR,             add_the_vote,           the_result_is_certain,   Status.COMPLETE),
+    Transition(Task.PAIR,        _PAIR,             add_the_vote,           always,                  Task.PAIR),
+    # Not in the papers: the lead's own question, `Rules.question`.
+    Transition(Task.OWN,         (Answer.ANY,),     add_the_vote,           the_answer_is_certain,   Status.COMPLETE),
+    Transition(Task.OWN,         (Answer.ANY,),     add_the_vote,           always,                  Task.OWN),
 )
 # fmt: on
 
-_AFTER_ANSWER: dict[tuple[Stage, Answer], tuple[Transition, ...]] = {
+_AFTER_ANSWER: dict[tuple[Stage, str], tuple[Transition, ...]] = {
     (row.stage, answer): tuple(other for other in WORKFLOW if other.stage is row.stage and answer in other.answers)
     for row in WORKFLOW
     for answer in row.answers
@@ -525,7 +649,7 @@ def allowed_answers(stage: Stage) -> tuple[Answer, ...]:
 
 def apply_answer(state: WorkflowState, answer: WorkerAnswer, rules: Rules) -> tuple[WorkflowState, Transition | None]:
     """Take the transition of an answer and the automatic ones after it; None if no row fits the answer."""
-    for row in _AFTER_ANSWER.get((state.stage, answer.answer), ()):
+    for row in _AFTER_ANSWER.get((state.stage, Answer.ANY if state.stage is Task.OWN else answer.answer), ()):
         after = row.action(state, answer)
         if row.condition(after, rules):
             return apply_automatic(replace(after, stage=row.target), rules), row

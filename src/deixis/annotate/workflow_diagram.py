@@ -23,6 +23,7 @@ _POSITIONS: dict[Stage, tuple[float, float]] = {
     Status.REVIEW: (5.6, 0.0),
     Status.COMPLETE: (0.0, -0.9),
     Task.PAIR: (5.6, -0.9),
+    Task.OWN: (9.8, -0.9),
 }
 _CURVATURE: dict[tuple[Stage, Stage], float] = {
     (Status.NEW, Status.PLACED): -0.2,

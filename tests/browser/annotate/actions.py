@@ -25,6 +25,7 @@ NAMES = {
     Task.COVERAGE: "All there",
     Task.GROUP: "Sort into groups",
     Task.PAIR: "Right or wrong",
+    Task.OWN: "Own question",
 }
 KEYS = {
     "yes": "y",

@@ -55,6 +55,9 @@ def make_question(real: Mapping[str, Any], task: Task) -> dict[str, Any]:
     about["answers"] = [answer.value for answer in allowed_answers(task)]
     about["boxes"] = BOXES if task is Task.COVERAGE else BOXES[:1] if task is Task.QUALITY else []
     about["new_box"] = BOXES[1] if task in (Task.QUALITY, Task.PAIR) else None
+    if task is Task.OWN:  # a rating
+        about["own"] = {"text": "How easy is it to see {phrase} in this photo?", "hint": "", "is_rating": True}
+        about["answers"] = list("12345")
     about["proposal"] = {"model": "grounder", "probability": 0.6} if task in PROPOSED else None
     return {**real, **about, "test": task is Task.LINK}
 
@@ -84,7 +87,7 @@ def test_phrases_photo_and_answers_are_visible_in_all_tasks(
 
     page.route("**/api/next", give)
     join(page, site.invite("Ann"))
-    for task in (*CHAIN_TASKS, Task.PAIR, Task.GROUP):
+    for task in (*CHAIN_TASKS, Task.PAIR, Task.GROUP, Task.OWN):
         page.reload()
         expect(page.locator(".answer").first).to_be_visible()
         page.locator(".asked-about").evaluate("element => element.scrollTo(0, element.scrollHeight)")

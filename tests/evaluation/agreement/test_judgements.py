@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -167,3 +168,12 @@ def test_photos_are_the_units_of_the_bootstrap() -> None:
     found = cohen_kappa(records, ("0", "1")).interval["coefficient"]
     assert found.low == pytest.approx(-1)
     assert found.high == pytest.approx(1)
+
+
+def test_krippendorffs_alpha_of_numbers_agrees_with_his_example() -> None:
+    """The same units as intervals (Krippendorff, 2011): 0.849."""
+    rows = ("1 2 3 3 2 1 4 1 2 . . .", "1 2 3 3 2 2 4 1 2 5 . 3", ". 3 3 3 2 3 4 2 2 5 1 .", "1 2 3 3 2 4 4 1 2 5 1 .")
+    numbers = [replace(each, answer=int(str(each.answer))) for each in in_rows(*rows) if each.answer in set("12345")]
+    found = krippendorff_alpha(numbers, interval=True)
+    assert found.coefficient is not None
+    assert round(found.coefficient, 3) == 0.849

@@ -29,7 +29,7 @@ import type {
   UndoResponse,
 } from "./schema";
 
-export const TASKS: readonly Task[] = ["link", "group", "verify", "requirement", "drawing", "quality", "coverage", "pair"];
+export const TASKS: readonly Task[] = ["link", "group", "verify", "requirement", "drawing", "quality", "coverage", "pair", "own"];
 
 export type Guidelines = GuidelinesResponse["tasks"]; // of the tasks in use
 export type Answer = Required<Omit<AnswerRequest, "next" | "groups">> & Pick<AnswerRequest, "groups">;

@@ -128,7 +128,7 @@ function Inside() {
         <PeoplePage user={user} />
       ) : tab?.place === "guidelines" ? (
         guidelines && (
-          <GuidelinesPage guidelines={guidelines} isOwner={user.role === "owner"} onChange={setGuidelines} />
+          <GuidelinesPage guidelines={guidelines} isOwner={user.role === "owner"} answers={session.tasks} onChange={setGuidelines} />
         )
       ) : (
         <WorkPage

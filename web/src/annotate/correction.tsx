@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { Box } from "../api";
 import { markOf } from "../colours";
 import * as api from "./api";
-import type { GalleryBox, GalleryChain, GalleryEntry, PhotoInfo, SessionResponse } from "./schema";
+import type { GalleryBox, GalleryChain, GalleryEntry, OwnAnswer, PhotoInfo, SessionResponse } from "./schema";
 import { ColouredCaptions, boxNumber, colouredBoxes, type Pointed } from "./coloured_chains";
 import { Keys } from "./dialogs";
 import { Drawing, type DrawingControl } from "./drawing";
@@ -13,7 +13,7 @@ import { isKey, useKeys } from "./keys";
 import { Failure, useSubmit } from "./login";
 import { Overlay } from "./overlay";
 import { modelTag } from "./proposals";
-import { LABELS, TASK_TEXTS, describeStage } from "./tasks";
+import { TASK_TEXTS, answerLabel, describeStage } from "./tasks";
 import { useUnsaved } from "./unsaved";
 
 const ACTIONS: Record<string, string> = {
@@ -250,6 +250,7 @@ export function CorrectionPage({ id, session, from, place: listed, onBefore, onN
             onDelete={remove}
           />
         )}
+        <OwnAnswers answers={entry.answers} />
         <Disagreements entry={entry} />
         {entry.corrections.length > 0 && (
           <details class="story" open>
@@ -419,6 +420,34 @@ function ChainPanel(props: PanelProps) {
   );
 }
 
+/** What people said to the lead's own question. */
+function OwnAnswers({ answers }: { answers: readonly OwnAnswer[] }) {
+  if (!answers.length) return null;
+  const result = ({ answer, is_open }: OwnAnswer) =>
+    is_open ? "people are asked" : typeof answer === "number" ? answer.toFixed(1) : (answer ?? "no majority");
+  return (
+    <details class="story" open>
+      <summary>
+        Answers: <span dir="auto">{answers[0]!.question}</span>
+      </summary>
+      <ol>
+        {answers.map((each, place) => (
+          <li key={place}>
+            {each.phrase && <span dir="auto">“{each.phrase}” </span>}
+            <b dir="auto">{result(each)}</b>
+            {each.by.length > 0 && (
+              <span class="soft" dir="auto">
+                {" "}
+                {each.by.map((who, at) => `${who}: ${each.answers[at]}`).join(", ")}
+              </span>
+            )}
+          </li>
+        ))}
+      </ol>
+    </details>
+  );
+}
+
 function Disagreements({ entry }: { entry: GalleryEntry }) {
   if (!entry.disagreements.length) return null;
   const phrase = (mention: string) => {
@@ -431,8 +460,8 @@ function Disagreements({ entry }: { entry: GalleryEntry }) {
       <ol>
         {entry.disagreements.map(({ task, mention, answers }) => (
           <li key={`${task} ${mention} ${answers}`}>
-            <span dir="auto">“{phrase(mention)}”</span> {TASK_TEXTS[task].name}:{" "}
-            {answers.map(([who, answer]) => `${who} ${LABELS[answer] ?? answer}`).join(", ")}
+            {mention && <span dir="auto">“{phrase(mention)}”</span>} {TASK_TEXTS[task].name}:{" "}
+            {answers.map(([who, answer]) => `${who} ${answerLabel(task, answer)}`).join(", ")}
           </li>
         ))}
       </ol>

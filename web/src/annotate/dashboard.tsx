@@ -37,6 +37,7 @@ export function DashboardPage({ user, formats }: { user: UserInfo; formats: read
           <Figures said={said} />
           {user.role === "owner" && said.judged === 0 && <FirstSteps />}
           <Blocked said={said} />
+          <Advice lines={said.advice} />
           <Corrections made={said.corrections} />
           <Pace pace={said.pace} />
           {user.role === "owner" && said.judged > 0 && <Export formats={formats} />}
@@ -121,6 +122,21 @@ function Blocked({ said }: { said: Dashboard }) {
       <a class="button" href="#/review">
         Decide
       </a>
+    </section>
+  );
+}
+
+/** Settings that keep people from working. */
+function Advice({ lines }: { lines: readonly string[] }) {
+  if (!lines.length) return null;
+  return (
+    <section class="card blocked" aria-label="Settings">
+      <h2>Settings</h2>
+      <ul>
+        {lines.map((line) => (
+          <li key={line}>{line}</li>
+        ))}
+      </ul>
     </section>
   );
 }

@@ -7,10 +7,11 @@ export interface Draft {
   comment: string; // not finished
   remark: string; // goes with the answer
   groups: Groups | null;
+  text: string; // of an answer that is written
 }
 
 const KEY = "deixis-draft";
-const NOTHING: Draft = { box: null, comment: "", remark: "", groups: null };
+const NOTHING: Draft = { box: null, comment: "", remark: "", groups: null, text: "" };
 
 /** The draft of one question. Only the latest question has one. */
 export function readDraft(token: string): Draft {
@@ -20,7 +21,7 @@ export function readDraft(token: string): Draft {
     const box = Array.isArray(found.box) && found.box.length === 4 ? found.box : null;
     const text = (said: unknown) => (typeof said === "string" ? said : "");
     const groups = Array.isArray(found.groups) ? found.groups : null;
-    return { box, comment: text(found.comment), remark: text(found.remark), groups };
+    return { box, comment: text(found.comment), remark: text(found.remark), groups, text: text(found.text) };
   } catch {
     return NOTHING;
   }

@@ -1,8 +1,8 @@
 import { useState } from "preact/hooks";
 import * as api from "./api";
-import type { Example, Guideline, Task } from "./schema";
+import type { Example, Guideline, SessionResponse, Task } from "./schema";
 import { FormattedText } from "./formatted_text";
-import { TASK_TEXTS, LABELS } from "./tasks";
+import { TASK_TEXTS, answerLabel } from "./tasks";
 import { mayLeave, useUnsaved } from "./unsaved";
 
 /** What an answer should mind, with examples. */
@@ -19,7 +19,7 @@ export function Guide({ task, guideline }: { task: Task; guideline: Guideline })
               {example.shown}
             </p>
             <p>
-              <strong>{LABELS[example.answer] ?? example.answer}</strong>
+              <strong>{answerLabel(task, example.answer)}</strong>
               {example.why && <span dir="auto"> – {example.why}</span>}
             </p>
           </li>
@@ -32,11 +32,12 @@ export function Guide({ task, guideline }: { task: Task; guideline: Guideline })
 interface PageProps {
   guidelines: api.Guidelines;
   isOwner: boolean;
+  answers: SessionResponse["tasks"];
   onChange: (guidelines: api.Guidelines) => void;
 }
 
 /** All guidelines; their owner can edit them. */
-export function GuidelinesPage({ guidelines, isOwner, onChange }: PageProps) {
+export function GuidelinesPage({ guidelines, isOwner, answers, onChange }: PageProps) {
   const [edited, setEdited] = useState<Task | null>(null);
   return (
     <main class="page is-narrow" tabIndex={-1}>
@@ -47,6 +48,7 @@ export function GuidelinesPage({ guidelines, isOwner, onChange }: PageProps) {
           {edited === task ? (
             <Edit
               task={task}
+              answers={answers[task] ?? []}
               guideline={guideline}
               onDone={(said) => {
                 if (said) onChange({ ...guidelines, [task]: said });
@@ -71,22 +73,12 @@ export function GuidelinesPage({ guidelines, isOwner, onChange }: PageProps) {
 
 interface EditProps {
   task: Task;
+  answers: readonly string[]; // empty if people write them
   guideline: Guideline;
   onDone: (said: Guideline | null) => void;
 }
 
-const ANSWERS: Record<Task, string[]> = {
-  link: ["yes", "no"],
-  verify: ["yes", "no"],
-  requirement: ["box", "scene", "no box"],
-  drawing: ["drawn", "no more"],
-  quality: ["good", "bad", "adjusted"],
-  coverage: ["all", "more", "wrong box"],
-  group: ["grouped"],
-  pair: ["right", "wrong"],
-};
-
-function Edit({ task, guideline, onDone }: EditProps) {
+function Edit({ task, answers, guideline, onDone }: EditProps) {
   const [text, setText] = useState(guideline.text);
   const [examples, setExamples] = useState(guideline.examples);
   const [failure, setFailure] = useState("");
@@ -130,13 +122,17 @@ function Edit({ task, guideline, onDone }: EditProps) {
           </label>
           <label>
             Answer
-            <select value={example.answer} onChange={(event) => change(place, { answer: event.currentTarget.value })}>
-              {ANSWERS[task].map((answer) => (
-                <option key={answer} value={answer}>
-                  {LABELS[answer]}
-                </option>
-              ))}
-            </select>
+            {answers.length ? (
+              <select value={example.answer} onChange={(event) => change(place, { answer: event.currentTarget.value })}>
+                {answers.map((answer) => (
+                  <option key={answer} value={answer}>
+                    {answerLabel(task, answer)}
+                  </option>
+                ))}
+              </select>
+            ) : (
+              <input dir="auto" value={example.answer} onInput={(event) => change(place, { answer: event.currentTarget.value })} />
+            )}
           </label>
           <label class="is-wide">
             Why
@@ -156,7 +152,7 @@ function Edit({ task, guideline, onDone }: EditProps) {
         <button
           type="button"
           disabled={examples.length >= 20}
-          onClick={() => setExamples([...examples, { shown: "", answer: ANSWERS[task][0]!, why: "" }])}
+          onClick={() => setExamples([...examples, { shown: "", answer: answers[0] ?? "", why: "" }])}
         >
           Add an example
         </button>

@@ -9,7 +9,7 @@ import { isKey, useKeys } from "./keys";
 import { Overlay, type StyledBox } from "./overlay";
 import { acceptedBoxes, judgedBoxes } from "./proposals";
 import { QuestionText } from "./question_text";
-import { LABELS, TASK_TEXTS, describeTest } from "./tasks";
+import { TASK_TEXTS, answerLabel, describeTest } from "./tasks";
 import type { Taught } from "./work_queue";
 
 const TOO_SOON_MS = 250;
@@ -37,6 +37,7 @@ export function LessonView({ taught: { question, said, lesson, standing }, hasPi
   });
   const answer = said.kind === "answer" ? said.answer : "";
   const drawn = said.kind === "answer" ? said.box : null;
+  const labelled = (each: string) => answerLabel(question.task, each);
   const examples = guideline?.examples.filter((each) => each.answer === lesson.answer) ?? [];
   return (
     <main class={`work${isGuideOpen && guideline ? " has-guide" : ""}`}>
@@ -53,8 +54,8 @@ export function LessonView({ taught: { question, said, lesson, standing }, hasPi
             <QuestionText question={question} />
           </h1>
           <p class={`verdict ${lesson.correct ? "is-good" : "is-trouble"}`} role="status">
-            <b>{lesson.correct ? "That was right." : "That was not right."}</b> You answered “{LABELS[answer] ?? answer}”.
-            {!lesson.correct && answer !== lesson.answer && ` The right answer is “${LABELS[lesson.answer] ?? lesson.answer}”.`}
+            <b>{lesson.correct ? "That was right." : "That was not right."}</b> You answered “{labelled(answer)}”.
+            {!lesson.correct && answer !== lesson.answer && ` The right answer is “${labelled(lesson.answer)}”.`}
           </p>
           {lesson.why && (
             <p class="why" dir="auto">
@@ -63,7 +64,7 @@ export function LessonView({ taught: { question, said, lesson, standing }, hasPi
           )}
           {!lesson.correct && examples.length > 0 && (
             <>
-              <p class="hint">From the guidelines, also “{LABELS[lesson.answer] ?? lesson.answer}”:</p>
+              <p class="hint">From the guidelines, also “{labelled(lesson.answer)}”:</p>
               <ul class="examples">
                 {examples.map((example, place) => (
                   <li key={place} dir="auto">

@@ -23,6 +23,8 @@ const phraseOf = ({ mentions }: QuestionInfo) => quoted(mentions[0]?.text ?? "")
 const phrasesOf = ({ mentions }: QuestionInfo) =>
   new Intl.ListFormat("en").format(mentions.map(({ text }) => quoted(text)));
 
+const PHRASE = "{phrase}";
+
 export const TASK_TEXTS: Record<Task, TaskText> = {
   link: {
     name: "Same or not",
@@ -106,7 +108,24 @@ export const TASK_TEXTS: Record<Task, TaskText> = {
       { answer: "wrong", key: "N", label: "No, it is wrong" },
     ],
   },
+  own: {
+    name: "Own question",
+    question: (question) => {
+      const text = question.own?.text ?? "";
+      if (!question.mentions.length) return text;
+      return text.includes(PHRASE) ? text.replaceAll(PHRASE, phraseOf(question)) : `${phraseOf(question)}: ${text}`;
+    },
+    hint: (question) =>
+      question.own?.hint || (question.own?.is_rating ? `1 is the lowest, ${question.answers.length} the highest.` : ""),
+    choices: ({ answers }) =>
+      answers.length
+        ? answers.map((answer, place) => ({ answer, key: `${place + 1}`, label: answer }))
+        : [{ answer: "", key: "Enter", label: "Send this answer" }],
+  },
 };
+
+/** Whether people write the answer. */
+export const isWritten = ({ own, answers }: QuestionInfo) => own !== null && !answers.length;
 
 /** Answers that need one more step: the box as it should be, or which box is wrong. */
 export type Step = "adjusted" | "wrong box";
@@ -128,7 +147,7 @@ export function stepChoices(step: Step, { boxes }: QuestionInfo): Choice[] {
 }
 
 /** The words of an answer, for examples and votes. */
-export const LABELS: Record<string, string> = {
+const LABELS: Record<string, string> = {
   yes: "Yes",
   no: "No",
   box: "Box",
@@ -147,6 +166,9 @@ export const LABELS: Record<string, string> = {
   "wrong box": "A box is wrong",
 };
 
+/** The words of an answer to a task; those to the lead's own question are as they were written. */
+export const answerLabel = (task: string, answer: string) => (task === "own" ? answer : (LABELS[answer] ?? answer));
+
 const STAGES: Record<string, string> = {
   "ready for boxes": "boxes next",
   "in a chain": "linked",
@@ -155,7 +177,8 @@ const STAGES: Record<string, string> = {
 
 /** A judgement of the history, in the words of the pages. */
 export function describeJudgement(said: string): string {
-  const [task = "", answer] = said.split(": ");
+  const [task = "", ...rest] = said.split(": ");
+  const answer = rest.length ? rest.join(": ") : undefined;
   const names: Record<string, string> = {
     review: "Decision",
     correction: "Correction",
@@ -163,7 +186,7 @@ export function describeJudgement(said: string): string {
     "proposed boxes": "Boxes proposed",
   };
   const name = task in TASK_TEXTS ? TASK_TEXTS[task as Task].name : (names[task] ?? said);
-  return answer === undefined ? name : `${name}: ${LABELS[answer] ?? answer}`;
+  return answer === undefined ? name : `${name}: ${answerLabel(task, answer)}`;
 }
 
 /** Who made a judgement: models have no names here. */

@@ -14,11 +14,12 @@ import { isKey, useKeys } from "./keys";
 import { Overlay, type StyledBox } from "./overlay";
 import { acceptedBoxes, judgedBoxes, proposalLine, proposedBoxes } from "./proposals";
 import { QuestionText } from "./question_text";
-import { CANCEL, TASK_TEXTS, describeTest, stepChoices, type Choice, type Step } from "./tasks";
+import { CANCEL, TASK_TEXTS, describeTest, isWritten, stepChoices, type Choice, type Step } from "./tasks";
 
 // A key pressed twice by mistake must not answer the next question too.
 const TOO_SOON_MS = 250;
 const FAST_STEP = 6;
+const MAX_TEXT = 500;
 // What may be below the edge without hiding a word.
 const HIDDEN_PX = 6;
 const ARROWS: Record<string, [number, number]> = {
@@ -44,6 +45,7 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
   const [draft] = useState(() => readDraft(question.token));
   const [remark, setRemark] = useState(draft.remark);
   const [groups, setGroups] = useState(() => draft.groups ?? groupsAlone(question));
+  const [text, setText] = useState(draft.text);
   const [unsent, setUnsent] = useState(draft.comment);
   const [box, setBox] = useState<Box | null>(null);
   const [step, setStep] = useState<Step | null>(question.task === "quality" && draft.box ? "adjusted" : null);
@@ -108,7 +110,7 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
   };
   const showMore = () => asked.current?.scrollBy({ top: 0.8 * asked.current.clientHeight });
   const answer = ({ answer: said, key, box: wrong }: Choice) => {
-    if (said === CANCEL) return leaveStep();
+    if (said === CANCEL && step) return leaveStep();
     if (isAllShown === false) {
       queue.tell({ line: "There is more below. Look at it, then answer.", kind: "plain" });
       requestAnimationFrame(() => requestAnimationFrame(showMore)); // the notice takes room
@@ -116,7 +118,8 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
     }
     if (!canAnswer)
       return queue.tell({ line: isReady ? "That was too soon for this question. Press it again." : "The photo is not here yet.", kind: "plain" });
-    if (said === "grouped") return send(said, null);
+    if (isWritten(question)) return text.trim() ? send(text, null) : undefined;
+    if (question.own || said === "grouped") return send(said, null);
     const drawn = key === "Enter" ? boxNow() : (wrong ?? null);
     if (key === "Enter" && !drawn) return;
     if (said === "adjusted" && !drawn) return setStep(said);
@@ -129,7 +132,7 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
     send(said, drawn);
   };
   const send = (said: string, drawn: Box | null) => {
-    const sorted = said === "grouped" ? { groups: groups.map((group) => [...group]) } : {};
+    const sorted = question.task === "group" ? { groups: groups.map((group) => [...group]) } : {};
     queue.answer(question, { answer: said, box: drawn, remark, guideline: guideline?.version ?? null, ...sorted });
   };
   const skip = (badPhrase: string | null, said = remark) =>
@@ -155,7 +158,7 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
     u: () => queue.undo(),
     s: () => skip(null),
     c: () => setOpen("comment"),
-    x: () => setOpen("bad phrase"),
+    ...(question.mentions.length && { x: () => setOpen("bad phrase") }),
     g: () => onGuide(!isGuideOpen),
     "?": () => setOpen("help"),
     escape: leave,
@@ -230,6 +233,19 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
               )}
             </p>
           )}
+          {isWritten(question) && (
+            <form class="written-answer" onSubmit={(event) => (event.preventDefault(), answer(choices[0]!))}>
+              <input
+                type="text"
+                aria-label="Your answer"
+                autocomplete="off"
+                maxLength={MAX_TEXT}
+                value={text}
+                dir="auto"
+                onInput={({ currentTarget: { value } }) => (setText(value), keep({ text: value }))}
+              />
+            </form>
+          )}
           <p class="hint">{asking.hint(question)}</p>
           <Captions
             captions={question.captions}
@@ -278,9 +294,10 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
             More below ↓
           </button>
         )}
-        <Answers choices={choices} canAnswer={canAnswer} hasBox={box !== null || question.task === "group"} onAnswer={answer} />
+        <Answers choices={choices} canAnswer={canAnswer} hasBox={box !== null || question.task === "group" || Boolean(text.trim())} onAnswer={answer} />
         <Tools
           canUndo={queue.canUndo}
+          hasPhrases={question.mentions.length > 0}
           isGuideOpen={isGuideOpen}
           onUndo={() => queue.undo()}
           onSkip={() => skip(null)}
@@ -324,6 +341,7 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
 
 interface ToolsProps {
   canUndo: boolean;
+  hasPhrases: boolean;
   isGuideOpen: boolean;
   onUndo: () => void;
   onSkip: () => void;
@@ -331,7 +349,7 @@ interface ToolsProps {
   onGuide: () => void;
 }
 
-function Tools({ canUndo, isGuideOpen, onUndo, onSkip, onOpen, onGuide }: ToolsProps) {
+function Tools({ canUndo, hasPhrases, isGuideOpen, onUndo, onSkip, onOpen, onGuide }: ToolsProps) {
   return (
     <div class="tools" role="group" aria-label="More">
       <button class="quiet" disabled={!canUndo} onClick={onUndo}>
@@ -343,7 +361,7 @@ function Tools({ canUndo, isGuideOpen, onUndo, onSkip, onOpen, onGuide }: ToolsP
       <button class="quiet" onClick={() => onOpen("comment")}>
         <kbd>C</kbd> Comment
       </button>
-      <button class="quiet" onClick={() => onOpen("bad phrase")}>
+      <button class="quiet" disabled={!hasPhrases} onClick={() => onOpen("bad phrase")}>
         <kbd>X</kbd> Bad phrase
       </button>
       <button class="quiet" aria-pressed={isGuideOpen} onClick={onGuide}>

@@ -38,7 +38,7 @@ from deixis.annotate.web.schemas import (
     UserInfo,
 )
 from deixis.annotate.web.work import read_assignment
-from deixis.annotate.workflow import Task, allowed_answers
+from deixis.annotate.workflow import Task
 from deixis.data.formats import WRITERS
 from deixis.data.records import ENTITY_TYPES
 from deixis.errors import DeixisError
@@ -180,7 +180,7 @@ def _describe_session(context: AppContext, worker: Worker | None) -> SessionResp
         project=context.name,
         user=UserInfo(id=worker.id, name=worker.name, role=worker.role) if worker else None,
         external=None,
-        tasks={task: [answer.value for answer in allowed_answers(task)] for task in Task},
+        tasks={task: list(context.project.settings.answers_of(task)) for task in Task},
         types=list(ENTITY_TYPES),
         formats=list(WRITERS),
         photos=context.project.images is not None,

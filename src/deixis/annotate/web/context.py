@@ -320,7 +320,8 @@ class AppContext:
         if view is None:
             view = await self.readers.run(self.library.read_view, question.photo)
         key = None if user.by_cookie else self.library.make_key(view.id)
-        return describe_question(question, view, key, self.project.guideline_versions.get(question.task, 0))
+        guideline = self.project.guideline_versions.get(question.task, 0)
+        return describe_question(question, view, self.project.settings, key, guideline)
 
     def describe_photo(self, photo: str) -> PhotoInfo:
         return PhotoInfo(**describe_photo(self.library.read_view(photo)))

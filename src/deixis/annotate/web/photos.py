@@ -19,7 +19,7 @@ from deixis.annotate.material import parse_mention_id
 from deixis.annotate.project import Project
 from deixis.annotate.queue import LeasedQuestion
 from deixis.annotate.store import photos
-from deixis.annotate.workflow import allowed_answers
+from deixis.annotate.workflow import Rules, Task
 from deixis.errors import DeixisError
 from deixis.web.pages import MAX_SIDE, encode_jpeg
 
@@ -187,15 +187,16 @@ def split_captions(captions: Iterable[tuple[int, str]], mentions: Iterable[str])
 
 
 def describe_question(
-    question: LeasedQuestion, view: PhotoView, key: str | None = None, guideline: int = 0
+    question: LeasedQuestion, view: PhotoView, rules: Rules, key: str | None = None, guideline: int = 0
 ) -> dict[str, Any]:
-    """Describe a question with all that a page shows."""
+    """Describe a question with all that a page shows; about a photo without mentions, that is all of its captions."""
     content = question.content
     mentions = []
     for mention in content["mentions"]:
         caption, start, end = parse_mention_id(mention)
         mentions.append({"id": mention, "text": view.captions[caption][start:end], "caption": caption})
-    numbers = sorted({mention["caption"] for mention in mentions})
+    numbers = sorted({mention["caption"] for mention in mentions}) or range(len(view.captions))
+    own = rules.question if question.task is Task.OWN else None
     return {
         "token": question.token,
         "task": question.task.value,
@@ -207,7 +208,8 @@ def describe_question(
         "boxes": content["boxes"],
         "box_models": content.get("box_models") or [None] * len(content["boxes"]),
         "new_box": content["new_box"],
-        "answers": [answer.value for answer in allowed_answers(question.task)],
+        "answers": list(rules.answers_of(question.task)),
+        "own": {"text": own.text, "hint": own.hint, "is_rating": own.rating > 0} if own else None,
         "proposal": content.get("proposal"),
         "guideline": guideline,
     }

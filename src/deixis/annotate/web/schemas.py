@@ -15,13 +15,14 @@ from deixis.annotate.gallery import (
 )
 from deixis.annotate.guidelines import MAX_EXAMPLE_LENGTH, MAX_EXAMPLES, MAX_TEXT_LENGTH, Guideline
 from deixis.annotate.known_answers import Lesson
+from deixis.annotate.own_question import OwnAnswer
 from deixis.annotate.people import MAX_NAME_LENGTH, ApiToken, Person, Role
 from deixis.annotate.progress import Hour, Progress
 from deixis.annotate.quality import Level, QualificationTest
 from deixis.annotate.queue import Stay
 from deixis.annotate.review import MAX_PHRASES, ChainHistory, HistoryEntry, RemarkInfo
 from deixis.annotate.transactions import MAX_REMARK_LENGTH
-from deixis.annotate.workflow import XYXY, Task
+from deixis.annotate.workflow import MAX_ANSWER_LENGTH, XYXY, Task
 from deixis.data.records import ENTITY_TYPES
 
 MAX_NUMBER = 2**63 - 1
@@ -46,6 +47,7 @@ Password = Annotated[str, Field(max_length=1000)]
 WorkerId = Annotated[str, Field(pattern=r"^w[0-9a-f]{12}$")]
 PhotoId = Annotated[str, Field(pattern=r"^p[0-9a-f]{24}$")]
 MentionId = Annotated[str, Field(pattern=r"^[0-9]{1,4}:[0-9]{1,5}-[0-9]{1,5}$")]
+MentionOrPhoto = Annotated[str, Field(pattern=r"^([0-9]{1,4}:[0-9]{1,5}-[0-9]{1,5})?$")]
 EventNumber = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
 Remark = Annotated[str, Field(max_length=MAX_REMARK_LENGTH), AfterValidator(_check_storable)]
 Word = Annotated[str, Field(max_length=60), AfterValidator(_check_storable)]
@@ -88,7 +90,7 @@ class NextRequest(EmptyRequest):
 
 class AnswerRequest(EmptyRequest):
     token: Token
-    answer: Annotated[str, Field(max_length=40), AfterValidator(_check_storable)]
+    answer: Annotated[str, Field(max_length=MAX_ANSWER_LENGTH), AfterValidator(_check_storable)]
     box: XYXY | None = None
     groups: list[Annotated[list[MentionId], Field(max_length=MAX_PHRASES)]] = Field(
         [], max_length=MAX_PHRASES, description='With the answer "grouped".'
@@ -113,7 +115,7 @@ class UndoRequest(EmptyRequest):
 
 class ExampleText(EmptyRequest):
     shown: Annotated[StoredText, Field(max_length=MAX_EXAMPLE_LENGTH)]
-    answer: Annotated[StoredText, Field(max_length=40)]
+    answer: Annotated[StoredText, Field(max_length=MAX_ANSWER_LENGTH)]
     why: Annotated[StoredText, Field(max_length=MAX_EXAMPLE_LENGTH)]
 
 
@@ -124,7 +126,7 @@ class GuidelineText(EmptyRequest):
 
 class DecisionRequest(EmptyRequest):
     photo: PhotoId
-    mention: MentionId
+    mention: MentionOrPhoto = Field(description="Empty for a question about the whole photo.")
     decision: Annotated[StoredText, Field(max_length=40)]
     types: list[TypeName] = Field([], max_length=len(ENTITY_TYPES))
     remark: Remark = ""
@@ -263,6 +265,14 @@ class MentionInfo(BaseModel):
     caption: int
 
 
+class OwnQuestionInfo(BaseModel):
+    """The wording of the lead's own question; without answers to choose from, people write a text."""
+
+    text: str
+    hint: str
+    is_rating: bool
+
+
 class QuestionInfo(BaseModel):
     token: str
     task: Task
@@ -274,7 +284,8 @@ class QuestionInfo(BaseModel):
     boxes: list[XYXY]
     box_models: list[str | None] = Field(description="For each box the model that proposed it; null for people's.")
     new_box: XYXY | None
-    answers: list[str]
+    answers: list[str] = Field(description="Empty if people write a text.")
+    own: OwnQuestionInfo | None
     proposal: dict[str, Any] | None
     guideline: int = Field(description="Version of the task's guideline.")
 
@@ -376,6 +387,7 @@ class GalleryEntry(BaseModel):
     corrections: list[CorrectionEntry]
     can_redo: bool
     last_event: int
+    answers: list[OwnAnswer] = Field(description="To the lead's own question.")
 
 
 class PersonName(BaseModel):

@@ -113,12 +113,13 @@ def fleiss_kappa(judgements: Sequence[Judgement], *, rounds: int = 1000) -> Resu
     return table.result("Fleiss' kappa over items with two answers or more", rows, columns, coefficient, rounds)
 
 
-def krippendorff_alpha(judgements: Sequence[Judgement], *, rounds: int = 1000) -> Result:
-    """Compute Krippendorff's α for nominal categories.
+def krippendorff_alpha(judgements: Sequence[Judgement], *, interval: bool = False, rounds: int = 1000) -> Result:
+    """Compute Krippendorff's α for nominal categories, or with `interval` for numbers.
 
     α = 1 − D_o / D_e. Every ordered pair of answers of one item counts 1 / (n_i − 1), so that the weight of an item is
     its number of answers; D_o is the fraction of unequal pairs. D_e is that fraction for pairs of all N answers drawn
-    without replacement: 1 − Σ_k N_k (N_k − 1) / (N (N − 1)).
+    without replacement: 1 − Σ_k N_k (N_k − 1) / (N (N − 1)). With `interval`, a pair is unequal by the square of its
+    difference, as a share of the largest one, and `observed` and `expected` are 1 − D_o and 1 − D_e.
 
     Examples
     --------
@@ -130,16 +131,25 @@ def krippendorff_alpha(judgements: Sequence[Judgement], *, rounds: int = 1000) -
     table = _Table.from_judgements(judgements)
     rows = [item for item in table.items if len(item.answers) >= 2]
     counts = table.counts(rows)
-    agreeing = (counts * (counts - 1)).sum(axis=1, keepdims=True) / (counts.sum(axis=1, keepdims=True) - 1)
+    equal = np.eye(len(table.categories))
+    if interval:
+        values = np.asarray(table.categories, dtype=np.float64)
+        squared = (values[:, None] - values) ** 2
+        equal = 1 - squared / max(squared.max(initial=0.0), 1e-12)
+
+    def equal_pairs(numbers: FloatArray) -> FloatArray:
+        return np.asarray((numbers @ equal * numbers).sum(axis=1) - numbers.sum(axis=1))
+
+    agreeing = (equal_pairs(counts) / (counts.sum(axis=1) - 1))[:, None]
 
     def coefficient(sums: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         total = sums[:, 1:].sum(axis=1)
         observed = sums[:, 0] / total
-        expected = (sums[:, 1:] * (sums[:, 1:] - 1)).sum(axis=1) / (total * (total - 1))
+        expected = equal_pairs(sums[:, 1:]) / (total * (total - 1))
         return _beyond_chance(observed, expected), observed, expected
 
     columns = np.concatenate([agreeing, counts], axis=1)
-    name = "Krippendorff's alpha, nominal, over items with two answers or more"
+    name = f"Krippendorff's alpha, {'interval' if interval else 'nominal'}, over items with two answers or more"
     return table.result(name, rows, columns, coefficient, rounds)
 
 
