@@ -55,16 +55,17 @@ class UnavailableError(DeixisError):
 
 
 class PhotoError(DeixisError):
-    """A photo cannot be read."""
+    """A photo cannot be read; `is_temporary` if its disk or the memory failed, so that another attempt may succeed."""
 
-    def __init__(self, path: str | PathLike[str], reason: str) -> None:
+    def __init__(self, path: str | PathLike[str], reason: str, is_temporary: bool = False) -> None:
         super().__init__(f"{path}: {reason}")
         self.path = str(path)
         self.reason = reason
+        self.is_temporary = is_temporary
 
-    def __reduce__(self) -> tuple[type[PhotoError], tuple[str, str]]:
+    def __reduce__(self) -> tuple[type[PhotoError], tuple[str, str, bool]]:
         """Pickle path and reason, not the joined message."""
-        return PhotoError, (self.path, self.reason)
+        return PhotoError, (self.path, self.reason, self.is_temporary)
 
 
 def short_reason(error: Exception) -> str:

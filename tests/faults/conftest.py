@@ -34,10 +34,13 @@ class Outcome:
 class FaultRunner:
     """Client of the process in `tests.faults.fork_server`, which runs the scenarios."""
 
-    def __init__(self) -> None:
+    def __init__(self, failing_calls: Path | None) -> None:
         command = [sys.executable, "-m", "tests.faults.fork_server"]
         # One thread: a forked process must not wait for threads that were not forked.
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        self.fails_calls = failing_calls is not None
+        if failing_calls:
+            environment["LD_PRELOAD"] = str(failing_calls)
         self._process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -144,11 +147,20 @@ def assert_one_line(message: str) -> None:
     assert "Traceback" not in message, message
 
 
+def compile_failing_calls(folder: Path) -> Path | None:
+    """Compile the library that lets calls fail; None without a C compiler, or without the GNU C library."""
+    library, source = folder / "failing_calls.so", Path(__file__).with_name("failing_calls.c")
+    if sys.platform != "linux" or not shutil.which("gcc"):
+        return None
+    done = subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], capture_output=True)
+    return library if done.returncode == 0 else None
+
+
 @pytest.fixture(scope="session")
-def runner() -> Iterator[FaultRunner]:
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultRunner]:
     if sys.platform == "win32":
         pytest.skip("needs fork, which Windows lacks")
-    started = FaultRunner()
+    started = FaultRunner(compile_failing_calls(tmp_path_factory.mktemp("failing")))
     yield started
     started.close()
 

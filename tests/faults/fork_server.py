@@ -29,6 +29,9 @@ DISK_CALLS = re.compile(
     r"write|writelines|flush|close|fsync|open|rename|replace|unlink|remove|mkdir|rmdir|chmod|f?truncate|link|sync|"
     r"execute|executemany|executescript|commit|serialize_file"
 )
+OUT_OF_MEMORY = (2, 3)
+"""Kinds of calls that are requests for memory (`failing_calls.c`)."""
+
 _NEWNS, _NEWUSER = 0x00020000, 0x10000000
 _RDONLY, _REMOUNT, _BIND, _REC, _PRIVATE = 1, 32, 4096, 16384, 1 << 18
 
@@ -64,8 +67,15 @@ def run_in_child(request: dict[str, Any], pipe: int) -> None:
         os.setuid(request["user"])
     how = signal.SIGSTOP if request.get("stop") else signal.SIGKILL
     counter = DiskCallCounter(request.get("at"), how)
+    failing = request.get("failing")
+    library = ctypes.CDLL(None)
     try:
-        if request["do"] == "run":
+        if request["do"] == "run" and failing:
+            library.faults_arm(*failing)
+            scenario.run(folder, lambda what: report("acknowledged", what))
+            library.faults_disarm()
+            report("done", library.faults_count())
+        elif request["do"] == "run":
             counter.watch()
             scenario.run(folder, _stopping(lambda what: report("acknowledged", what), request.get("stop_after", 0)))
             sys.setprofile(None)
@@ -77,12 +87,16 @@ def run_in_child(request: dict[str, Any], pipe: int) -> None:
             report("done", 0)
         else:
             report("state", scenario.inspect(folder))
-    except DeixisError as error:
+    except BaseException as error:
         sys.setprofile(None)
-        report("error", str(error))
-    except BaseException:
-        sys.setprofile(None)
-        report("crashed", traceback.format_exc())
+        if failing:
+            library.faults_disarm()
+        if isinstance(error, DeixisError):
+            report("error", str(error))
+        elif failing and failing[0] in OUT_OF_MEMORY:  # libraries raise errors of their own
+            report("error", f"out of memory ({type(error).__name__})")
+        else:
+            report("crashed", traceback.format_exc())
 
 
 def _stopping(acknowledge: Callable[[str], None], after: int) -> Callable[[str], None]:

@@ -10,6 +10,7 @@ import codecs
 import hashlib
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -189,6 +190,16 @@ class Annotating:
         return found
 
 
+class Serving(Annotating):
+    """Records answers like a server, which goes on after one that could not be stored."""
+
+    def run(self, folder: Path, acknowledge: Acknowledge) -> None:
+        project = open_project(folder / "out" / "project")
+        workers = json.loads((folder / "in" / "workers.json").read_text())
+        answer_all(project, workers, acknowledge, errors=(DeixisError, MemoryError))
+        project.close()
+
+
 class Exporting:
     """Exports a finished project in the format of Flickr30k Entities."""
 
@@ -239,6 +250,7 @@ SCENARIOS: dict[str, Any] = {
     "training": Training(),
     "indexing": Indexing(),
     "annotating": Annotating(),
+    "serving": Serving(),
     "exporting": Exporting(),
     "backing up": BackingUp(),
 }
@@ -251,19 +263,22 @@ def new_project(path: Path) -> Project:
     return project
 
 
-def answer_all(project: Project, workers: list[str], acknowledge: Acknowledge) -> None:
-    """Let the workers answer in turn until there are no more questions."""
+def answer_all(
+    project: Project, workers: list[str], acknowledge: Acknowledge, errors: tuple[type[Exception], ...] = ()
+) -> None:
+    """Let the workers answer in turn until there are no more questions; after one of the `errors`, ask the next."""
     idle = 0
     while idle < len(workers):
         for worker in workers:
-            question = next_question(project, worker)
-            if question is None:
-                idle += 1
-                continue
-            idle = 0
-            answer = ANSWERS[question.task]
-            recorded = record(project, worker, question.token, answer, box=BOX if answer == "drawn" else None)
-            acknowledge(str(recorded.event))
+            with suppress(*errors):
+                question = next_question(project, worker)
+                if question is None:
+                    idle += 1
+                    continue
+                idle = 0
+                answer = ANSWERS[question.task]
+                recorded = record(project, worker, question.token, answer, box=BOX if answer == "drawn" else None)
+                acknowledge(str(recorded.event))
 
 
 def _captioned_photos(path: Path, count: int) -> None:

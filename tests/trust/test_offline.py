@@ -136,7 +136,7 @@ def test_nothing_is_sent_after_half_a_minute_or_by_workers(guard: Guard) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("release", ["1.29.0", "1.30.0", "1.31.0"])
+@pytest.mark.parametrize("release", ["1.29.0", "1.30.0", "1.31.0", "1.31.1"])
 def test_every_release_of_onnxruntime_is_silent(release: str, guard: Guard) -> None:
     packages = guard.folder / "packages"
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", packages]

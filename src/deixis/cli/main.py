@@ -207,6 +207,9 @@ def _run(arguments: list[str]) -> int:
     except OSError as error:
         note(f"deixis: {error.filename or 'the system'}: {error.strerror or _one_line(str(error))}")
         return 2
+    except MemoryError:
+        note("deixis: out of memory; completed work was saved")
+        return 2
     except Exception as error:
         if isinstance(error, _ClickError):
             return _report_usage_error(error)

@@ -5,6 +5,7 @@ Of a camera's RAW file the JPEG preview is opened, of a video a frame.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -478,4 +479,6 @@ def _open_checked(
         OverflowError,
     ) as error:
         reason = " ".join(str(error).split()).partition(". ")[0]  # without advice to programmers
-        raise PhotoError(path, f"cannot be read ({reason or type(error).__name__})") from error
+        code = error.errno if isinstance(error, OSError) else None
+        is_temporary = isinstance(error, MemoryError) or code not in (None, errno.EINVAL, errno.EOVERFLOW)
+        raise PhotoError(path, f"cannot be read ({reason or type(error).__name__})", is_temporary) from error

@@ -264,7 +264,7 @@ def check_tables(connection: sqlite3.Connection, tables: Iterable[str]) -> None:
 
 
 def find_damaged_rows(connection: sqlite3.Connection, table: str) -> Iterator[str]:
-    """Yield one line for each row of a table that is damaged, and one if rows are missing."""
+    """Yield one line for each row of a table that is damaged, if rows are missing, and if its indexes lack some."""
     rows = connection.execute(f"SELECT {_COLUMN}, {_columns(connection, table)} FROM main.{table} NOT INDEXED")  # noqa: S608
     count = total = 0
     while some := rows.fetchmany(_ROWS_AT_ONCE):
@@ -276,6 +276,9 @@ def find_damaged_rows(connection: sqlite3.Connection, table: str) -> Iterator[st
     stored = connection.execute(f"SELECT number, crc FROM {TOTALS} WHERE name = ?", (table,)).fetchone()  # noqa: S608
     if stored != (count, total):
         yield f"rows of the table {table} are missing, or have been added"
+    for (line,) in connection.execute(f"PRAGMA main.integrity_check({table})"):
+        if line != "ok":
+            yield " ".join(line.split())
 
 
 def checked_views(connection: sqlite3.Connection, tables: Iterable[str]) -> None:

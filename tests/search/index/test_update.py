@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -23,10 +24,12 @@ import numpy as np
 import pytest
 from fsspec.implementations.zip import ZipFileSystem
 
+from deixis.data import images
 from deixis.errors import DeixisError, PhotoError
 from deixis.search.index import PhotoVectors, update, update_index
 from deixis.search.index.base import IndexPath
 from deixis.search.index.records import IndexedPhoto
+from deixis.search.index.sqlite import SqliteConnection
 from deixis.search.index.update import remembered_exclude, remove_photos, wait_for_changes
 from deixis.storage.remote import photo_path
 from tests.search.index.fakes import DIMENSION, ColourEncoder, ReadIndex, on_both, photo, photos, rows_of
@@ -668,3 +671,38 @@ def test_a_change_is_reported_once_it_is_complete(tmp_path: Path) -> None:
         for _ in wait_for_changes([tmp_path], sleep=pauses):
             sizes.append(photo.stat().st_size if photo.exists() else None)
     assert sizes == [3, None]
+
+
+def test_a_photo_whose_disk_fails_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class FailingDisk(ColourEncoder):
+        def encode_photos(self, paths: Iterable[Path]) -> Iterator[tuple[Path, PhotoVectors | PhotoError]]:
+            for path in paths:
+                with monkeypatch.context() as patch:
+                    patch.setattr(images, "open_file", fail)
+                    yield from super().encode_photos([path])
+
+    def fail(*_: object) -> Any:
+        raise OSError(errno.EIO, "Input/output error")
+
+    photos(tmp_path / "photos", 2)
+    failed = update_index(tmp_path / "index", [tmp_path / "photos"], FailingDisk())
+    assert [error.reason for error in failed.skipped] == ["cannot be read ([Errno 5] Input/output error)"] * 2
+    assert update_index(tmp_path / "index", [tmp_path / "photos"], ColourEncoder()).added == 2
+
+
+def test_without_memory_no_part_of_a_photo_is_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The savepoint around a photo cannot be undone if that needs memory, too."""
+
+    def fail(connection: SqliteConnection, *_: object) -> Any:
+        monkeypatch.setattr(SqliteConnection, "execute", fail_once)
+        raise MemoryError
+
+    def fail_once(connection: SqliteConnection, *_: object) -> Any:
+        monkeypatch.undo()
+        raise MemoryError
+
+    photos(tmp_path / "photos", 2)
+    monkeypatch.setattr(SqliteConnection, "insert_encoded", fail)
+    with pytest.raises(MemoryError):
+        update_index(tmp_path / "index", [tmp_path / "photos"], ColourEncoder())
+    assert update_index(tmp_path / "index", [tmp_path / "photos"], ColourEncoder()).added == 2

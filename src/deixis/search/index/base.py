@@ -289,8 +289,11 @@ class IndexWriter(ABC, Generic[ConnectionT]):
             self.connection.execute("ROLLBACK")
 
     def can_commit(self, error: BaseException) -> bool:
-        """Return whether what was written before an error can still be committed."""
-        return self.connection.in_transaction and not isinstance(error, self.database_error)
+        """Return whether what was written before an error can still be committed.
+
+        Without memory, the statements of a photo that was being written may not have been undone.
+        """
+        return self.connection.in_transaction and not isinstance(error, (self.database_error, MemoryError))
 
     def claim(self, sha256: bytes) -> bool:
         """Claim the content of a file; False if another process is encoding it now."""

@@ -8,7 +8,6 @@ checked when a cache is opened, and a cache that is damaged, missing or outdated
 from __future__ import annotations
 
 import os
-import sqlite3
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 from deixis.arrays import Codes, Floats, code_step, quantize
 from deixis.errors import DeixisError
 from deixis.search.index.base import IndexInfo, damaged_index
-from deixis.search.index.sqlite import DATABASE, crc_of, read_info
+from deixis.search.index.sqlite import DATABASE, SqliteConnection, crc_of, read_info
 from deixis.storage.atomic import exclusive_lock, explain_os_errors, new_file, remove_partial_files
 from deixis.storage.checksums import CheckedFile, FileChecks, seal, unseal
 from deixis.storage.files import read_regular
@@ -176,7 +175,7 @@ class VectorMatrix:
         return max([*in_parts, self.cached.last_id if self.cached else 0])
 
 
-def load_matrix(folder: Path, connection: sqlite3.Connection, previous: VectorMatrix | None) -> VectorMatrix:
+def load_matrix(folder: Path, connection: SqliteConnection, previous: VectorMatrix | None) -> VectorMatrix:
     """Load the matrix as of now; what `previous` holds is not read again."""
     with read_transaction(connection):
         start = _start(folder, connection, previous)
@@ -192,7 +191,7 @@ def load_matrix(folder: Path, connection: sqlite3.Connection, previous: VectorMa
         return matrix
 
 
-def _start(folder: Path, connection: sqlite3.Connection, previous: VectorMatrix | None) -> VectorMatrix:
+def _start(folder: Path, connection: SqliteConnection, previous: VectorMatrix | None) -> VectorMatrix:
     """Return the newest cache, or the previous matrix if there is no newer one, before reading the database."""
     info = read_info(connection, folder / DATABASE)
     if previous is not None and previous.info != info:
@@ -210,7 +209,7 @@ def _start(folder: Path, connection: sqlite3.Connection, previous: VectorMatrix 
     return VectorMatrix(info, None, basis, (), none, 0)
 
 
-def _extend(folder: Path, connection: sqlite3.Connection, start: VectorMatrix) -> VectorMatrix:
+def _extend(folder: Path, connection: SqliteConnection, start: VectorMatrix) -> VectorMatrix:
     """Add what the database has beyond a matrix."""
     new = list(read_photos(connection, folder / DATABASE, start.info, start.basis, after=start.last_id))
     removals = connection.execute(
@@ -228,12 +227,13 @@ def _extend(folder: Path, connection: sqlite3.Connection, start: VectorMatrix) -
 
 
 def read_photos(
-    connection: sqlite3.Connection, path: Path, info: IndexInfo, basis: Basis, after: int = 0
+    connection: SqliteConnection, path: Path, info: IndexInfo, basis: Basis, after: int = 0
 ) -> Iterator[PhotoArrays]:
     """Yield the photos with numbers above `after`, a few hundred at a time; `path` is for error messages."""
     while True:
         photos = connection.execute(
-            "SELECT v.photo, whole, v.crc, boxes, vectors, r.crc FROM vectors v LEFT JOIN regions r USING (photo) "
+            "SELECT v.photo, whole, v.crc, p.regions, boxes, r.vectors, r.crc FROM vectors v "
+            "LEFT JOIN regions r USING (photo) LEFT JOIN main.photos p ON id = v.photo "
             "WHERE v.photo > ? ORDER BY v.photo LIMIT ?",
             (after, _PHOTOS_PER_READ),
         ).fetchall()
@@ -245,12 +245,12 @@ def read_photos(
 
 def _encode_photos(photos: list[Any], path: Path, info: IndexInfo, basis: Basis) -> PhotoArrays:
     region_bytes = 2 * info.region_dimension
-    for number, whole, crc, boxes, regions, regions_crc in photos:
-        if len(whole) != 4 * info.dimension or len(regions or b"") % region_bytes:
-            raise damaged_index(f"the vectors of photo {number} have a wrong length", str(path), path.parent)
+    for number, whole, crc, count, boxes, regions, regions_crc in photos:
         if crc_of(number, whole) != crc or (regions is not None and crc_of(number, boxes, regions) != regions_crc):
             problem = f"the vectors of photo {number} do not match their checksum"
             raise damaged_index(problem, str(path), path.parent)
+        if len(whole) != 4 * info.dimension or len(regions or b"") != (count or 0) * region_bytes:
+            raise damaged_index(f"the vectors of photo {number} have a wrong length", str(path), path.parent)
     counts = [len(regions or b"") // region_bytes for *_, regions, _ in photos]
     regions_data = b"".join(regions or b"" for *_, regions, _ in photos)
     vectors = np.frombuffer(regions_data, dtype="<f2").reshape(-1, info.region_dimension)
@@ -263,19 +263,15 @@ def _encode_photos(photos: list[Any], path: Path, info: IndexInfo, basis: Basis)
     )
 
 
-def photos_with_regions(connection: sqlite3.Connection) -> list[int]:
+def photos_with_regions(connection: SqliteConnection) -> list[int]:
     """Return the numbers of the photos that have regions."""
     return [row[0] for row in connection.execute("SELECT id FROM main.photos WHERE regions > 0 ORDER BY id")]
 
 
-def fit_index_basis(connection: sqlite3.Connection, numbers: list[int], dimension: int) -> Basis:
+def fit_index_basis(connection: SqliteConnection, numbers: list[int], dimension: int) -> Basis:
     """Fit axes to a sample of the regions of these photos; the unit axes if there are none."""
     step = max(len(numbers) // _BASIS_PHOTOS, 1)
-    sample = []
-    for number in numbers[::step]:
-        row = connection.execute("SELECT vectors FROM regions WHERE photo = ?", (number,)).fetchone()
-        if row is not None and len(row[0]) % (2 * dimension) == 0:
-            sample.append(np.frombuffer(row[0], dtype="<f2").reshape(-1, dimension))
+    sample = [vectors for _, vectors in connection.regions_of(numbers[::step], dimension).values()]
     vectors = np.concatenate(sample) if sample else np.eye(dimension)
     return fit_basis(vectors.astype(np.float32))
 
@@ -336,7 +332,7 @@ def read_manifest(folder: Path, info: IndexInfo) -> CacheManifest | None:
     return manifest if cached == (info.uid, info.dimension, info.region_dimension) else None
 
 
-def open_cache(folder: Path, connection: sqlite3.Connection, info: IndexInfo) -> CachedMatrix | None:
+def open_cache(folder: Path, connection: SqliteConnection, info: IndexInfo) -> CachedMatrix | None:
     """Map the cache, check every byte, and that it holds what the database held; None if there is no valid cache."""
     manifest = read_manifest(folder, info)
     if manifest is None:
@@ -350,7 +346,7 @@ def open_cache(folder: Path, connection: sqlite3.Connection, info: IndexInfo) ->
     return cached if int(photos.counts.sum()) == manifest.regions and _is_complete(cached, connection) else None
 
 
-def find_cache_damage(folder: Path, connection: sqlite3.Connection, info: IndexInfo) -> Iterator[str]:
+def find_cache_damage(folder: Path, connection: SqliteConnection, info: IndexInfo) -> Iterator[str]:
     """Compare the cache with the database, and yield one line for each difference."""
     repair = "the next search or deixis index repairs it"
     try:
@@ -381,7 +377,7 @@ def find_cache_damage(folder: Path, connection: sqlite3.Connection, info: IndexI
                 return
 
 
-def _is_complete(cached: CachedMatrix, connection: sqlite3.Connection) -> bool:
+def _is_complete(cached: CachedMatrix, connection: SqliteConnection) -> bool:
     """Return whether the cache has all photos of the database up to its last, and those removed since."""
     (photos,) = connection.execute("SELECT count(*) FROM main.photos").fetchone()
     (later,) = connection.execute("SELECT count(*) FROM main.photos WHERE id > ?", (cached.last_id,)).fetchone()
@@ -391,7 +387,7 @@ def _is_complete(cached: CachedMatrix, connection: sqlite3.Connection) -> bool:
     return bool(photos - later == len(cached.photos) - removed)
 
 
-def update_cache(folder: Path, connection: sqlite3.Connection) -> bool:
+def update_cache(folder: Path, connection: SqliteConnection) -> bool:
     """Add what is new in the database to the cache; return whether that was possible.
 
     Failures are not errors: without a cache, a search reads the database.
@@ -410,7 +406,7 @@ def update_cache(folder: Path, connection: sqlite3.Connection) -> bool:
 class _CacheWriter:
     """Writes the cache, holding its lock, from one state of the database."""
 
-    def __init__(self, folder: Path, connection: sqlite3.Connection) -> None:
+    def __init__(self, folder: Path, connection: SqliteConnection) -> None:
         self.folder, self.connection = folder, connection
         self.info = read_info(connection, folder / DATABASE)
         self.removed = connection.execute("SELECT coalesce(max(number), 0) FROM removed").fetchone()[0]

@@ -152,7 +152,10 @@ class SqliteConnection(sqlite3.Connection):
         found: StoredRegions = {}
         for begin in range(0, len(wanted), _PHOTOS_PER_QUERY):
             some = sql_list(wanted[begin : begin + _PHOTOS_PER_QUERY])
-            query = f"SELECT photo, boxes, vectors, crc FROM regions WHERE photo IN {some}"  # noqa: S608
+            with_regions = f"main.photos WHERE id IN {some} AND regions > 0"
+            query = (
+                f"SELECT id, boxes, vectors, crc FROM (SELECT id FROM {with_regions}) LEFT JOIN regions ON photo = id"  # noqa: S608
+            )
             for number, boxes, vectors, crc in self.execute(query):
                 check_crc(number, crc, boxes, vectors)
                 found[number] = (
@@ -162,12 +165,12 @@ class SqliteConnection(sqlite3.Connection):
         return found
 
 
-def crc_of(number: int, *parts: bytes) -> int:
-    """Return the CRC-32 of the number of a photo and some bytes, one after the other."""
-    return crc32_of(b"%d" % number, *parts)
+def crc_of(number: int, *parts: object) -> int:
+    """Return the CRC-32 of the number of a photo and some bytes, one after the other; -1 for damaged rows without."""
+    return crc32_of(b"%d" % number, *parts) if all(isinstance(part, bytes) for part in parts) else -1
 
 
-def check_crc(number: int, expected: int, *parts: bytes) -> None:
+def check_crc(number: int, expected: object, *parts: object) -> None:
     """Raise an error of SQLite, which has no checksums, if what it stores of a photo is not what was written."""
     if crc_of(number, *parts) != expected:
         raise sqlite3.DatabaseError(f"what it stores of photo {number} does not match its checksum")

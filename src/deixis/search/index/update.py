@@ -403,6 +403,9 @@ class _Update:
                 if not _is_unchanged(candidate.file):
                     self.report.skipped.append(PhotoError(path, _CHANGED))
                     continue
+                if isinstance(encoded, PhotoError) and encoded.is_temporary:  # not recorded: the next run tries again
+                    self.report.skipped.append(encoded)
+                    continue
                 if isinstance(encoded, PhotoError):
                     self._skip(candidate, encoded.reason)
                 elif problem := encoded.problem(dimension, region_dimension):
