@@ -22,8 +22,7 @@ from phrase_counts import count_long_phrases
 from deixis.data.dataset import Dataset
 from deixis.evaluation.captions.people_captions import PeopleCaptions
 from deixis.language.sentence import Sentence
-from deixis.models.describer.description import LONG_PHRASES, Describer, DescriptionSettings
-from deixis.models.describer.phrase_bank import PhraseBank
+from deixis.models.describer.description import LONG_PHRASES, Describer, DescriptionSettings, PhraseBank
 from deixis.models.grounder.data import stem
 from deixis.models.grounding import load_embedding_model
 from deixis.storage.artifacts import write_artifact

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
 from deixis.language.sentence import Sentence, parse_sentences
-from deixis.models.describer.phrase_bank import FUNCTION_WORDS, PhraseBank
+from deixis.models.describer.description import FUNCTION_WORDS, PhraseBank
 from deixis.tokens import words
 
 MAX_WORDS = 6

@@ -10,8 +10,7 @@ from PIL import Image
 
 from deixis.arrays import Floats
 from deixis.models.base import Embedder
-from deixis.models.describer.description import Describer, DescriptionSettings
-from deixis.models.describer.phrase_bank import PhraseBank
+from deixis.models.describer.description import Describer, DescriptionSettings, PhraseBank
 from deixis.models.grounding import EmbeddingPipeline
 from deixis.models.provenance import EncoderInfo, Provenance
 from deixis.storage.artifacts import Artifact

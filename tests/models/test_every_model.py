@@ -15,7 +15,7 @@ from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError
 from deixis.evaluation.items import localization_items
 from deixis.models.describer import description
-from deixis.models.describer.phrase_bank import PhraseBank
+from deixis.models.describer.description import PhraseBank
 from deixis.models.pipeline import CAPABILITIES, TASKS, load
 from deixis.models.registry import model_names
 from deixis.storage.artifacts import CONFIG, WEIGHTS

@@ -210,15 +210,8 @@ class RegionPipeline(Pipeline):
     photo_model: EmbeddingPipeline | None = None
     """A photo model that is already open, so that this model need not open another one to estimate presence."""
 
-    @property
-    def separates_boxes(self) -> bool:
-        """Whether the model was trained to find one box for each thing that a phrase names."""
-        return False
-
-    @property
-    def grounds_nested_phrases(self) -> bool:
-        """Whether the model was trained on phrases that contain others; else these get the box around the others."""
-        return False
+    grounds_nested_phrases: ClassVar[bool] = False
+    """Whether the model was trained on phrases that contain others; else these get the box around the others."""
 
     @property
     def dimension(self) -> int:

@@ -308,16 +308,13 @@ def ref_photo_score(
 
 
 def data_scores(
-    features: PhotoFeatures,
-    captions: Mapping[str, str],
-    references: Mapping[str, Sequence[str]],
-    scorer: PhotoScorer | None = None,
+    features: PhotoFeatures, captions: Mapping[str, str], references: Mapping[str, Sequence[str]]
 ) -> tuple[FloatArray, FloatArray | None]:
     """Both scores of one caption for each photo of a data set; the second is None if a photo has no references.
 
     `features` are those of the region model, with region proposals.
     """
-    scorer = scorer or shipped_scorer()
+    scorer = shipped_scorer()
     ids = features.photos.ids
     texts, given = [[captions[photo]] for photo in ids], [[references[photo]] for photo in ids]
     found = [some[0] for some in scorer.score_pairs(scorer.read_photos(features), texts, given)]

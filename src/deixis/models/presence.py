@@ -60,10 +60,6 @@ class PresenceCalibration:
         model = given if given and given.name == self.photo_model else load_embedding_model(self.photo_model)
         return PresenceModel(model, self) if model.encoder == encoder else None
 
-    def probabilities(self, features: Floats) -> Floats:
-        """Probability that the photo shows each phrase, if half of all phrases were there: (phrases,)."""
-        return LogisticCalibrator(self.weights).probabilities(features)
-
 
 class PresenceModel:
     """A photo model and the weights that were fitted to it; without weights for fitting only."""
@@ -77,7 +73,7 @@ class PresenceModel:
         """Probability that the photo shows each phrase, if half of all phrases were there: (phrases,)."""
         if self.calibration is None:
             raise DeixisError(f"{self.photo_model.name}: presence was not fitted to it")
-        return self.calibration.probabilities(self.features(regions, phrases))
+        return LogisticCalibrator(self.calibration.weights).probabilities(self.features(regions, phrases))
 
     def features(self, regions: RegionInputs, phrases: Sequence[Phrase]) -> Floats:
         """The features of phrases in a photo: (phrases, FEATURES).

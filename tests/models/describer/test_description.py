@@ -16,6 +16,7 @@ from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError
 from deixis.models.describer.description import (
     DescribingPhrase,
+    PhraseBank,
     RegionDescription,
     clip_region,
     description_from_artifact,
@@ -25,7 +26,6 @@ from deixis.models.describer.description import (
     select_diverse,
     select_salient,
 )
-from deixis.models.describer.phrase_bank import PhraseBank
 from deixis.vision.proposals import Proposals
 from tests.models.colours import describer
 

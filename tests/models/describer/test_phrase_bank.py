@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deixis.errors import DeixisError
-from deixis.models.describer.phrase_bank import PhraseBank
+from deixis.models.describer.description import PhraseBank
 
 phrases = st.text("abc é'", min_size=1).map(lambda text: " ".join(text.split())).filter(bool)
 
@@ -50,7 +50,7 @@ def test_a_list_may_have_blank_lines_repetitions_and_no_counts(tmp_path: Path) -
 def test_an_invalid_list_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes, message: str
 ) -> None:
-    monkeypatch.setattr("deixis.models.describer.phrase_bank._MAX_BYTES", 1 << 20)
+    monkeypatch.setattr("deixis.models.describer.description._MAX_BYTES", 1 << 20)
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DeixisError) as error:
         PhraseBank.read(tmp_path / name)

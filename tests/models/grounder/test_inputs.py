@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from deixis.errors import DeixisError
 from deixis.language.vocabulary import Vocabulary
-from deixis.models.grounder.batches import RegionBatch, TextBatch
 from deixis.models.grounder.inputs import cell_arrays, make_text_inputs, to_word_spans
+from deixis.models.grounder.network import RegionBatch, TextBatch
 from deixis.models.inputs import MAX_WORDS
 from deixis.models.region_inputs import RegionInputs
 from deixis.tokens import tokenize, words

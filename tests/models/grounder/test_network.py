@@ -9,9 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from deixis.models.grounder.batches import RegionBatch, TextBatch
 from deixis.models.grounder.inputs import make_text_inputs
-from deixis.models.grounder.network import BoxRefiner, GrounderNetwork, NetworkOutput, apply_offsets, mean_over_spans
+from deixis.models.grounder.network import (
+    BoxRefiner,
+    GrounderNetwork,
+    NetworkOutput,
+    RegionBatch,
+    TextBatch,
+    apply_offsets,
+    mean_over_spans,
+)
 from deixis.models.grounder.spec import GrounderSettings
 from tests.models.grounder.test_inputs import WORDS, regions
 

@@ -167,7 +167,9 @@ class Grounder(WordNetworkModel[GrounderSettings, "GrounderNetwork"], Embedder):
         if output.members is not None and output.member_boxes is not None:
             output.members[rows], output.member_boxes[rows] = logistic(found[2][mask]), found[3][mask]
         if output.presence is not None:
-            alone = self._embed_phrases([each.words[slice(*span)] for each in inputs for span in each.spans])
+            alone = self.embed_texts(
+                "embed_phrases", [each.words[slice(*span)] for each in inputs for span in each.spans], self.dimension
+            )
             (visual,) = self.functions("embed_regions", *photo)
             output.presence[rows] = self.presence_probability((alone @ visual.T).max(axis=1))
         return output
@@ -213,10 +215,7 @@ class Grounder(WordNetworkModel[GrounderSettings, "GrounderNetwork"], Embedder):
     def prepare_text(self, features: Sequence[Text]) -> Floats:
         """Embed phrases, each without a sentence."""
         self._require_vectors()
-        return self._embed_phrases(features)
-
-    def _embed_phrases(self, phrases: Sequence[Text]) -> Floats:
-        return self.embed_texts("embed_phrases", phrases, self.dimension)
+        return self.embed_texts("embed_phrases", features, self.dimension)
 
     def save_arguments(self) -> dict[str, Any]:
         presence = [asdict(each) for each in self.presence_calibrations]

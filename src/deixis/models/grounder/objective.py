@@ -268,12 +268,7 @@ def _area(boxes: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def score_examples(
-    network: GrounderNetwork,
-    examples: GroundingExamples,
-    batch_size: int = 256,
-    box_sets: BoxSetSettings = BoxSetSettings(),  # noqa: B008 - frozen
-) -> dict[str, float]:
+def score_examples(network: GrounderNetwork, examples: GroundingExamples, batch_size: int = 256) -> dict[str, float]:
     """Accuracy of a network in evaluation mode, in percent, by the protocol `union`.
 
     `r1`, `r5`, `r10` are of proposals; `refined_r1` and so on of refined boxes; `people_r1` and so on by type, refined
@@ -290,7 +285,7 @@ def score_examples(
             across = _scores_across_photos(computed, examples, rows)
             right["presence"] = _presence_accuracy(across.scores.amax(dim=2), across.own, across.absent)
         if network.members is not None:
-            right |= _set_scores(_members(network, computed, _gold_boxes(computed, examples, rows)), box_sets)
+            right |= _set_scores(_members(network, computed, _gold_boxes(computed, examples, rows)))
         for name, column in right.items():
             found.setdefault(name, []).append(column.cpu())
     columns = {name: torch.cat(parts).double() for name, parts in found.items()}
@@ -334,10 +329,10 @@ def _members(network: GrounderNetwork, computed: _Computed, gold: Tensor) -> lis
     ]
 
 
-def _set_scores(phrases: Sequence[tuple[RegionMembers, Boxes]], settings: BoxSetSettings) -> dict[str, Tensor]:
+def _set_scores(phrases: Sequence[tuple[RegionMembers, Boxes]]) -> dict[str, Tensor]:
     """For each phrase, the F1 of its selected boxes; nan in the columns of other numbers of gold boxes."""
     scores = torch.tensor(
-        [set_f1(members.select(settings).boxes, gold) for members, gold in phrases], dtype=torch.float64
+        [set_f1(members.select(BoxSetSettings()).boxes, gold) for members, gold in phrases], dtype=torch.float64
     )
     counts = torch.tensor([len(gold) for _, gold in phrases]).clamp(max=3)
     parts = {f"set_f1_{number}": torch.where(counts == number, scores, torch.nan) for number in (1, 2, 3)}

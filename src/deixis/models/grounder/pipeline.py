@@ -48,6 +48,7 @@ class GrounderPipeline(RegionPipeline):
 
     @property
     def separates_boxes(self) -> bool:
+        """Whether the model was trained to find one box for each thing that a phrase names."""
         return bool(self.model.settings.sets_weight)
 
     def encode_regions(self, regions: RegionInputs) -> Floats:

@@ -67,15 +67,7 @@ class RerankConfig:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> RerankConfig:
         """Read what `dataclasses.asdict` gave."""
-        settings = {name: RerankSettings(**document[name]) for name in ("bleu", "cider")}
-        return cls(
-            document["neighbour_feature"],
-            settings["bleu"],
-            settings["cider"],
-            int(document["tuned_on"]),
-            document.get("neighbour_distance", "cosine"),
-            document.get("bleu_form", "smoothed"),
-        )
+        return cls(**{**document, **{name: RerankSettings(**document[name]) for name in ("bleu", "cider")}})
 
 
 class Neighbours(Storable):
