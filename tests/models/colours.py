@@ -13,7 +13,6 @@ from deixis.models.base import Embedder
 from deixis.models.describer.description import Describer, DescriptionSettings, PhraseBank
 from deixis.models.grounding import EmbeddingPipeline
 from deixis.models.provenance import EncoderInfo, Provenance
-from deixis.storage.artifacts import Artifact
 from deixis.vision.feature_map import FeatureMap
 from deixis.vision.proposals import Proposals
 
@@ -69,10 +68,6 @@ class ColourPipeline(EmbeddingPipeline):
     def __init__(self) -> None:
         super().__init__(Colours(), Provenance(EncoderInfo("colours", ""), "phrases", proposals="halves"))
         self.image_encoder, self.proposer = Encoder(), Halves()
-
-    @classmethod
-    def load_model(cls, artifact: Artifact) -> Colours:
-        raise NotImplementedError
 
 
 def describer(bank: PhraseBank, **settings: float) -> Describer:

@@ -81,9 +81,7 @@ class Toy(Storable, Embedder):
 class ToyPipeline(EmbeddingPipeline):
     """The maps, with the image encoder and the text features."""
 
-    @classmethod
-    def load_model(cls, artifact: Artifact) -> Toy:
-        return Toy.from_artifact(artifact)
+    MODEL = Toy
 
 
 @dataclass

@@ -108,10 +108,6 @@ class OpenClipPipeline(Pipeline):
     def to_artifact(self, *, half: bool = False) -> Artifact:
         raise DeixisError(f"{self.name}: a model of OpenCLIP is not saved by deixis; keep its file of weights")
 
-    @classmethod
-    def load_model(cls, artifact: Artifact) -> Any:
-        raise DeixisError(f"a model of OpenCLIP is opened by its name: {PREFIX}ARCHITECTURE[:FILE]")
-
     def _no_vectors(self) -> Floats:
         return np.empty((0, self.dimension), np.float32)
 

@@ -29,7 +29,7 @@ from deixis.models.installed import is_fast_name, model_folder, shipped_models
 from deixis.models.provenance import EncoderInfo, Provenance
 from deixis.models.registry import get_spec, has_model, model_names
 from deixis.runtime.devices import choose_device
-from deixis.storage.artifacts import CONFIG, Artifact, damaged, read_artifact, write_into
+from deixis.storage.artifacts import CONFIG, Artifact, Storable, damaged, read_artifact, write_into
 from deixis.storage.atomic import new_directory
 from deixis.storage.progress import OnProgress, no_progress
 
@@ -428,10 +428,13 @@ class Pipeline(ABC):
         able = {"capabilities": sorted(self.capabilities), "tasks": sorted(self.tasks)}
         return replace(own, parts=parts, provenance=self.provenance.to_json() | able, card=self.card, half=half)
 
+    MODEL: ClassVar[type[Storable]]
+    """Class of the model."""
+
     @classmethod
-    @abstractmethod
     def load_model(cls, artifact: Artifact) -> Any:
         """Build the model itself, without its provenance and text features."""
+        return cls.MODEL.from_artifact(artifact)
 
     @classmethod
     def from_artifact(cls, artifact: Artifact) -> Self:

@@ -12,7 +12,7 @@ import torch
 from deixis.models.captioner.network import CaptionerNetwork
 from deixis.models.captioner.spec import CaptionerSettings
 from deixis.models.m_rnn.model import WordSteps
-from deixis.models.m_rnn.network import MRNNNetwork
+from deixis.models.m_rnn.network import MRNNNetwork, VisualContext
 from deixis.models.m_rnn.spec import MRNNSettings
 from deixis.runtime import Functions
 from tests.models.presets import paper_presets
@@ -32,6 +32,11 @@ CAPTIONERS = {
     "second attention": replace(PLAIN, second_attention=True),
     "layers": replace(PLAIN, second_attention=True, cell_layers=2, cell_dim=4, dropout=0.5),
 }
+
+
+def take(context: VisualContext, rows: slice) -> VisualContext:
+    """The context of some photos."""
+    return replace(context, **{name: part[rows] for name, part in vars(context).items() if part is not None})
 
 
 def make_network(settings: Any, seed: int = 0, std: float = 0.5) -> MRNNNetwork:

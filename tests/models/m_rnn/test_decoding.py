@@ -18,7 +18,7 @@ from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence, decode, en
 from deixis.models.m_rnn.network import MRNNNetwork, VisualContext
 from deixis.runtime import Functions
 from tests.models.m_rnn import networks
-from tests.models.m_rnn.networks import CAPTIONERS, PAPERS, photo_tensors, word_steps
+from tests.models.m_rnn.networks import CAPTIONERS, PAPERS, photo_tensors, take, word_steps
 
 VOCABULARY = Vocabulary(tuple("abcdefghi"), (9, 8, 7, 6, 5, 4, 3, 2, 1))
 KINDS = {
@@ -39,7 +39,7 @@ def make_network(kind: str = "m-rnn", seed: int = 0) -> MRNNNetwork:
 
 def context_of(network: MRNNNetwork, count: int = PHOTOS) -> VisualContext:
     with torch.inference_mode():
-        return network.visual_context(*photo_tensors(network, PHOTOS)).take(slice(0, count))
+        return take(network.visual_context(*photo_tensors(network, PHOTOS)), slice(0, count))
 
 
 def generate(
@@ -75,7 +75,7 @@ def test_the_log_probability_of_a_sentence_is_that_of_the_network(kind: str, met
     context = context_of(network)
     for photo, sentences in enumerate(generate(network, METHODS[method])):
         for sentence in sentences:
-            expected = log_probability(network, context.take(slice(photo, photo + 1)), sentence)
+            expected = log_probability(network, take(context, slice(photo, photo + 1)), sentence)
             assert sentence.log_probability == pytest.approx(expected, rel=1e-5)
             assert len(sentence.word_log_probabilities) == len(sentence.words) + sentence.finished
             assert sum(sentence.word_log_probabilities) == pytest.approx(expected, rel=1e-4)
@@ -247,6 +247,6 @@ def test_beam_search_finds_what_a_plain_loop_finds(
     network = make_network(kind, seed)
     context = context_of(network)
     for photo, sentences in enumerate(generate(network, decoding, start, photos)):
-        expected = plain_beam_search(network, context.take(slice(photo, photo + 1)), decoding, start)
+        expected = plain_beam_search(network, take(context, slice(photo, photo + 1)), decoding, start)
         assert [(s.words, s.finished) for s in sentences] == [(s.words, s.finished) for s in expected]
         assert [s.log_probability for s in sentences] == pytest.approx([s.log_probability for s in expected], rel=1e-5)

@@ -11,7 +11,7 @@ import torch
 from deixis.errors import DeixisError
 from deixis.models.m_rnn.network import MRNNNetwork
 from deixis.models.m_rnn.spec import MRNNSettings
-from tests.models.m_rnn.networks import CAPTIONERS, PAPERS, WORDS, make_network, photo_tensors, probabilities
+from tests.models.m_rnn.networks import CAPTIONERS, PAPERS, WORDS, make_network, photo_tensors, probabilities, take
 from tests.models.presets import paper_presets
 
 PAPER_NETWORKS = paper_presets("m-rnn", MRNNSettings)
@@ -84,7 +84,7 @@ def test_padding_does_not_change_the_loss(name: str) -> None:
         for after in (network.end, 7)
     ]
     torch.testing.assert_close(losses[0], losses[1], rtol=0, atol=0)
-    alone = network.sentence_losses(context.take(slice(0, 1)), torch.tensor([[4, 1]]), lengths[:1])
+    alone = network.sentence_losses(take(context, slice(0, 1)), torch.tensor([[4, 1]]), lengths[:1])
     torch.testing.assert_close(losses[0][:1], alone)
 
 

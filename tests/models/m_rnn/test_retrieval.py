@@ -8,7 +8,7 @@ import torch
 
 from deixis.models.m_rnn import retrieval
 from deixis.models.m_rnn.retrieval import PrefixTree, log_probability_matrix
-from tests.models.m_rnn.networks import CAPTIONERS, PAPERS, make_network, photo_tensors, word_steps
+from tests.models.m_rnn.networks import CAPTIONERS, PAPERS, make_network, photo_tensors, take, word_steps
 
 KINDS = {**PAPERS, "captioner": CAPTIONERS["second attention"]}
 PHOTOS = 5
@@ -44,7 +44,7 @@ def test_the_matrix_equals_a_plain_loop_over_pairs(kind: str, rows: int, monkeyp
     with torch.inference_mode():
         for photo in range(PHOTOS):
             for place, words in enumerate(SENTENCES):
-                logits, _ = network(context.take(slice(photo, photo + 1)), torch.tensor([[network.start, *words]]))
+                logits, _ = network(take(context, slice(photo, photo + 1)), torch.tensor([[network.start, *words]]))
                 log_p = logits[0].log_softmax(-1)
                 expected[photo, place] = sum(log_p[row, word].item() for row, word in enumerate([*words, network.end]))
     np.testing.assert_allclose(found, expected, rtol=1e-5)

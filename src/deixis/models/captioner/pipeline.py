@@ -37,6 +37,7 @@ RANKING = "ranking"
 class CaptionerPipeline(CaptionPipeline):
     """A captioner with its image encoder, and the ranking and calibration of its captions."""
 
+    MODEL = Captioner
     model: Captioner
     confidence: Confidence | None = None
     """Calibration of the captions; ``deixis calibrate --captions`` fits it."""
@@ -61,10 +62,6 @@ class CaptionerPipeline(CaptionPipeline):
 
     def model_inputs(self, features: PhotoFeatures, on_progress: OnProgress = no_progress) -> PhotoArrays:
         return vectors_and_cells(features, self.encoder.feature_grid, on_progress)
-
-    @classmethod
-    def load_model(cls, artifact: Artifact) -> Captioner:
-        return Captioner.from_artifact(artifact)
 
     def to_artifact(self, *, half: bool = False) -> Artifact:
         own = super().to_artifact(half=half)

@@ -20,7 +20,6 @@ from deixis.models.grounder.model import Grounder, GroundingOutput
 from deixis.models.grounding import PhotoProposals, PhraseScores, RegionPipeline, make_region_inputs
 from deixis.models.presence import PresenceModel
 from deixis.models.region_inputs import RegionInputs, read_regions
-from deixis.storage.artifacts import Artifact
 from deixis.storage.progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ FITTED_PHRASES = 3000
 class GrounderPipeline(RegionPipeline):
     """A grounder with its image encoder and region proposals."""
 
+    MODEL = Grounder
     model: Grounder
     tasks = frozenset({"grounding"})
     uncalibrated_description = DescriptionSettings(prior=1.0, scale=0.5, bias=1.3)
@@ -128,7 +128,3 @@ class GrounderPipeline(RegionPipeline):
                 tokens = records[photo_id].captions[caption].tokens
                 spans = to_word_spans(tokens, [item.span for item in in_caption])
                 yield in_caption, proposals, self.model.ground(regions, *spans)
-
-    @classmethod
-    def load_model(cls, artifact: Artifact) -> Grounder:
-        return Grounder.from_artifact(artifact)

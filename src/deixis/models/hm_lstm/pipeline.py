@@ -16,13 +16,13 @@ from deixis.models.grounding import EmbeddingPipeline, PhotoProposals, PhraseSco
 from deixis.models.hm_lstm.model import HMLSTM
 from deixis.models.photo_features import PhotoFeatures
 from deixis.models.region_inputs import append_locations, append_whole_location
-from deixis.storage.artifacts import Artifact
 from deixis.storage.progress import OnProgress, no_progress
 
 
 class HMLSTMPipeline(EmbeddingPipeline):
     """An HM-LSTM with its image encoder and region proposals."""
 
+    MODEL = HMLSTM
     model: HMLSTM
     grounds_nested_phrases = True  # every noun phrase of a tree is a node
 
@@ -53,10 +53,6 @@ class HMLSTMPipeline(EmbeddingPipeline):
             ]
             on_progress("grounding phrases", len(found), len(items))
         return found
-
-    @classmethod
-    def load_model(cls, artifact: Artifact) -> HMLSTM:
-        return HMLSTM.from_artifact(artifact)
 
 
 def _add_whole_photo(boxes: npt.ArrayLike, size: npt.ArrayLike) -> Boxes:

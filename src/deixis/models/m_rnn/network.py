@@ -8,7 +8,7 @@ Training reads whole sentences (`MRNNNetwork.forward`), inference one word at a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -82,15 +82,10 @@ class VisualContext:
     def parts(self) -> State:
         return tuple(part for part in vars(self).values() if part is not None)
 
-    def take(self, rows: Tensor | slice) -> Self:
-        return self._map(lambda part: part[rows])
-
     def repeat(self, times: int) -> Self:
         """Each photo this number of times in a row."""
-        return self._map(lambda part: part.repeat_interleave(times, 0))
-
-    def _map(self, change: Callable[[Tensor], Tensor]) -> Self:
-        return replace(self, **{name: change(part) for name, part in vars(self).items() if part is not None})
+        parts = {name: part.repeat_interleave(times, 0) for name, part in vars(self).items() if part is not None}
+        return replace(self, **parts)
 
 
 class MRNNNetwork(nn.Module):

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence, best_first
 from deixis.models.m_rnn.model import MRNN, PhotoArrays, Photos
 from deixis.models.pipeline import DEFAULT_CAPTIONER, Pipeline, Rerank, load
 from deixis.runtime.devices import choose_device
-from deixis.storage.artifacts import Artifact
 from deixis.storage.progress import OnProgress, no_progress, track
 from deixis.vision.extraction import BATCH, encode_full_size, encode_photos
 from deixis.vision.feature_map import FeatureMap
@@ -116,6 +115,7 @@ class Ranker(Protocol):
 class CaptionPipeline(Pipeline):
     """A model that generates sentences, with its image encoder."""
 
+    MODEL: ClassVar[type[MRNN]] = MRNN
     model: MRNN
     capabilities = frozenset({"caption"})
 
@@ -268,10 +268,6 @@ class CaptionPipeline(Pipeline):
             done += len(rows[-1])
             on_progress(f"scoring {noun}", done, total)
         return np.concatenate(rows)
-
-    @classmethod
-    def load_model(cls, artifact: Artifact) -> MRNN:
-        return MRNN.from_artifact(artifact)
 
     def _encode(self, photos: Sequence[PhotoLike]) -> list[PhotoArrays]:
         """A batch of photos as the model takes them. Photos are resized at once to save memory."""
