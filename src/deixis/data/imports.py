@@ -11,8 +11,8 @@ from itertools import chain
 from pathlib import Path
 
 from deixis.data.dataset import UNKNOWN_LICENCE, make_dataset
+from deixis.data.documents import read_text
 from deixis.data.formats import read_captions
-from deixis.data.formats.content import read_text
 from deixis.data.formats.entities import read_entities
 from deixis.data.images import PhotoFile, find_photos, inspect_photo
 from deixis.data.names import NameIndex, Source, parse_name_list, photo_stem

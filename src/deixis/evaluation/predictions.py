@@ -24,16 +24,17 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from deixis.arrays import FloatArray
+from deixis.data.documents import Value, parse_line, read_text
 from deixis.errors import DeixisError
 from deixis.evaluation.items import Item, distinct_phrase
 from deixis.geometry import Boxes
-from deixis.storage.atomic import explain_os_errors, new_file
+from deixis.storage.atomic import new_file
 
 Key = tuple[str, int, tuple[int, int]]
 Missing = Literal["error", "miss"]
@@ -120,12 +121,8 @@ def read_predictions(path: str | os.PathLike[str]) -> list[Prediction | Negative
     ('7', 0, (0, 5))
     """
     file = Path(path)
-    found: list[Prediction | NegativePrediction] = []
-    with explain_os_errors(file), file.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if line.strip():
-                found.append(_parse(line, f"{path}: line {number}"))
-    return found
+    lines = enumerate(read_text(file).split("\n"), start=1)
+    return [_parse(parse_line(line, number, file), f"{path}: line {number}") for number, line in lines if line.strip()]
 
 
 def write_predictions(path: str | os.PathLike[str], predictions: Iterable[Prediction | NegativePrediction]) -> None:
@@ -244,35 +241,16 @@ def _describe(key: Key) -> str:
     return f"photo {photo}, caption {caption}, span [{start}, {end}]"
 
 
-def _parse(line: bytes, source: str) -> Prediction | NegativePrediction:
-    try:
-        record = json.loads(line.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise DeixisError(f"{source}: not UTF-8 text") from error
-    except json.JSONDecodeError as error:
-        raise DeixisError(f"{source}: not a line of JSON ({error.msg})") from error
-    except (RecursionError, ValueError) as error:
-        raise DeixisError(f"{source}: nested too deeply, or a number with too many digits") from error
-    if not isinstance(record, dict):
-        raise DeixisError(f"{source}: must be an object with photo, caption, span, boxes and scores")
-    absent = [key for key in ("photo", "boxes", "scores") if key not in record]
-    if absent:
-        raise DeixisError(f"{source}: has no {absent[0]!r}")
-    photo, boxes, scores = record["photo"], record["boxes"], record["scores"]
-    if not isinstance(photo, str):
-        raise DeixisError(f"{source}: photo must be text, not {json.dumps(photo)}")
-    phrase, caption, span = record.get("phrase"), record.get("caption"), record.get("span")
-    if caption is None and span is None and isinstance(phrase, str):
-        return NegativePrediction(photo, phrase, boxes, scores, source)
-    if not _is_index(caption):
-        raise DeixisError(f"{source}: caption must be a non-negative integer, not {json.dumps(caption)}")
-    if not (isinstance(span, list) and len(span) == 2 and all(map(_is_index, span))):
-        raise DeixisError(f"{source}: span must be two non-negative integers, not {json.dumps(span)}")
-    return Prediction(photo, caption, (span[0], span[1]), boxes, scores, source, record.get("set"))
-
-
-def _is_index(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+def _parse(record: Value, source: str) -> Prediction | NegativePrediction:
+    photo, boxes, scores = record["photo"].text(), record["boxes"].value, record["scores"].value
+    phrase, chosen = record.get("phrase"), record.get("set")
+    if phrase and not (record.get("caption") or record.get("span")):
+        return NegativePrediction(photo, phrase.text(), cast(Any, boxes), cast(Any, scores), source)
+    caption, span = record["caption"].integer(), [end.integer() for end in record["span"].items()]
+    if len(span) != 2:
+        raise record["span"].error("expected [start, end]")
+    selected = cast(Any, chosen.value) if chosen else None
+    return Prediction(photo, caption, (span[0], span[1]), cast(Any, boxes), cast(Any, scores), source, selected)
 
 
 def _store_checked(prediction: Prediction | NegativePrediction) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from deixis.arrays import FloatArray, IntArray
 from deixis.data.dataset import Dataset
-from deixis.data.formats.content import Value, parse_line, read_text
+from deixis.data.documents import Value, parse_line, read_text
 from deixis.data.formats.table import PHOTO_COLUMNS, SENTENCE_COLUMNS
 from deixis.data.images import find_photos
 from deixis.data.names import NameIndex, error_at_line, photo_stem

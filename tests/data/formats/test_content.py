@@ -5,8 +5,9 @@ import threading
 
 import pytest
 
+from deixis.data.documents import Value
 from deixis.data.formats import read_captions
-from deixis.data.formats.content import Value, xywh_to_corners
+from deixis.data.formats.content import xywh_to_corners
 from deixis.errors import DatasetError
 
 

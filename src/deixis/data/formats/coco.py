@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from deixis import geometry
+from deixis.data.documents import Value, read_document
 from deixis.data.formats.common import (
     boxes_array,
     categories_of_boxes,
@@ -32,7 +33,7 @@ from deixis.data.formats.common import (
     to_json,
     write_text,
 )
-from deixis.data.formats.content import Content, Value, xywh_to_corners
+from deixis.data.formats.content import Content, xywh_to_corners
 from deixis.data.names import PhotoIds, Source
 from deixis.data.records import ENTITY_TYPES, AnnotationSource, Box, Caption, Photo
 from deixis.errors import DatasetError
@@ -100,10 +101,7 @@ def _photos(
 
 def _read_instances(path: Path, images: dict[_Key, Value]) -> dict[_Key, tuple[Box, ...]]:
     """Return the boxes of each image with captions, including crowds."""
-    content = Content(path)
-    if content.is_tree or content.document is None:
-        raise DatasetError(f"{path}: expected COCO's instances_*.json")
-    document = Value(content.document, path)
+    document = read_document(path)
     categories = {key: category["name"].text() for key, category in _by_key(document["categories"].items()).items()}
     drawn = _by_image(document["annotations"].items())
     if drawn and not drawn.keys() & images.keys():

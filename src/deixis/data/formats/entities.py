@@ -25,8 +25,9 @@ from xml.etree.ElementTree import Element
 from xml.sax.saxutils import escape
 
 from deixis import geometry
+from deixis.data.documents import decode, read_text
 from deixis.data.formats.common import copy_photos, splits_of
-from deixis.data.formats.content import decode, parse_xml, read_text
+from deixis.data.formats.content import parse_xml
 from deixis.data.names import Source
 from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo, with_mentioned
 from deixis.errors import DatasetError

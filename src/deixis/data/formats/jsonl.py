@@ -25,8 +25,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from deixis.data.documents import Value, parse_line
 from deixis.data.formats.common import compact_number, copy_photos, write_text
-from deixis.data.formats.content import Content, Value, parse_line
+from deixis.data.formats.content import Content
 from deixis.data.names import CaptionCollector, Source, check_split_name, quote_text
 from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo, with_mentioned
 from deixis.storage.files import is_file_name, is_relative_path

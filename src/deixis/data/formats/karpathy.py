@@ -16,8 +16,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from deixis.data.documents import Value
 from deixis.data.formats.common import copy_photos, file_name, json_document, sentences_of, splits_of, write_text
-from deixis.data.formats.content import Content, Value
+from deixis.data.formats.content import Content
 from deixis.data.names import PhotoIds, Source, check_split_name
 from deixis.data.records import AnnotationSource, Caption, Photo
 

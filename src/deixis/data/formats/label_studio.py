@@ -24,6 +24,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from deixis import geometry
+from deixis.data.documents import Value
 from deixis.data.formats.common import (
     OTHER_TYPE,
     boxes_array,
@@ -33,7 +34,7 @@ from deixis.data.formats.common import (
     json_list,
     write_text,
 )
-from deixis.data.formats.content import Content, Value
+from deixis.data.formats.content import Content
 from deixis.data.formats.grounded import XYXY, GroundedPhoto, GroundedPhrase
 from deixis.data.names import PhotoIds, Source, check_split_name
 from deixis.data.records import ENTITY_TYPES, NOT_VISUAL, AnnotationSource, Photo

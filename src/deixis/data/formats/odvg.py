@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from deixis import geometry
+from deixis.data.documents import Value, parse_line
 from deixis.data.formats.common import boxes_array, compact_number, copy_photos, file_name, splits_of, to_json
-from deixis.data.formats.content import Content, Value, parse_line
+from deixis.data.formats.content import Content
 from deixis.data.formats.grounded import XYXY, GroundedPhoto, GroundedPhrase
 from deixis.data.names import PhotoIds, Source
 from deixis.data.records import AnnotationSource, Caption, Photo

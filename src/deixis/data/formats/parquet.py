@@ -20,8 +20,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deixis.data.documents import Value
 from deixis.data.formats.common import path_of, splits_of, write_text
-from deixis.data.formats.content import Content, Value
+from deixis.data.formats.content import Content
 from deixis.data.formats.jsonl import read_full_photo
 from deixis.data.names import Source
 from deixis.data.records import Caption, Photo

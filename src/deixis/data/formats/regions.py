@@ -22,7 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from deixis.data.formats.content import Content, Value, xywh_to_corners
+from deixis.data.documents import Value
+from deixis.data.formats.content import Content, xywh_to_corners
 from deixis.data.names import PhotoIds, Source
 from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
 

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from deixis.data.formats.content import Content, parse_line
+from deixis.data.documents import parse_line
+from deixis.data.formats.content import Content
 from deixis.data.names import CaptionCollector, Source, error_at_line
 from deixis.errors import DatasetError
 

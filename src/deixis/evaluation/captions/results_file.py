@@ -4,43 +4,34 @@ A results file is a JSON list, one entry for each photo::
 
     [{"image_id": 42, "caption": "a dog runs through the snow"}, …]
 
-Other keys are ignored. Errors name the file and the entry.
+Other keys are ignored.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
 
+from deixis.data.documents import read_document
 from deixis.data.records import Photo
 from deixis.errors import DatasetError
 
 _COCO_NUMBER = re.compile(r"(?:^|_)0*([0-9]+)$")
-_MAX_SHOWN = 60
 
 
 def read_results(path: str | os.PathLike[str]) -> dict[str, str]:
     """Read a results file: a dictionary from image id, as text, to caption."""
-    try:
-        entries = json.loads(Path(path).read_bytes(), parse_constant=_reject_constant)
-    except OSError as error:
-        raise DatasetError(f"{path}: {error.strerror or 'cannot be opened'}") from error
-    except (ValueError, RecursionError) as error:
-        raise DatasetError(f"{path}: {_json_problem(error)}") from error
-    if not isinstance(entries, list):
-        raise DatasetError(f'{path}: must be a list of {{"image_id", "caption"}}, not {_shorten(entries)}')
+    entries = read_document(Path(path)).items()
     if not entries:
         raise DatasetError(f"{path}: the list is empty")
     results: dict[str, str] = {}
-    for number, entry in enumerate(entries):
-        image_id, caption = _parse_entry(entry, f"{path}: entry {number} (from 0)")
+    for entry in entries:
+        image_id = str(entry["image_id"].key())
         if image_id in results:
-            raise DatasetError(f"{path}: entry {number} (from 0): image_id {image_id} already has a caption")
-        results[image_id] = caption
+            raise entry.error(f"image_id {image_id} already has a caption")
+        results[image_id] = entry["caption"].nonblank_text()
     return results
 
 
@@ -71,22 +62,6 @@ def match_results(results: Mapping[str, str], photos: Iterable[Photo]) -> dict[s
     return {photo.id: found[photo.id] for photo in photos}
 
 
-def _parse_entry(entry: Any, where: str) -> tuple[str, str]:
-    if not isinstance(entry, dict):
-        raise DatasetError(f'{where}: must be an object with "image_id" and "caption", not {_shorten(entry)}')
-    absent = [key for key in ("image_id", "caption") if key not in entry]
-    if absent:
-        raise DatasetError(f"{where}: has no {absent[0]!r}")
-    image_id, caption = entry["image_id"], entry["caption"]
-    if isinstance(image_id, bool) or not isinstance(image_id, int | str) or not str(image_id).strip():
-        raise DatasetError(f"{where}: image_id must be a whole number or text, not {_shorten(image_id)}")
-    if not isinstance(caption, str):
-        raise DatasetError(f"{where}: the caption of image_id {image_id} must be text, not {_shorten(caption)}")
-    if not caption.strip():
-        raise DatasetError(f"{where}: the caption of image_id {image_id} is empty")
-    return str(image_id), caption
-
-
 def _numbers(photo: Photo) -> set[str]:
     """The numbers at the end of a photo's id and file name."""
     names = [photo.id, Path(photo.file).stem if photo.file else ""]
@@ -108,20 +83,3 @@ def _unambiguous(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
         if photo_of.setdefault(name, photo) != photo:
             several.add(name)
     return {name: photo for name, photo in photo_of.items() if name not in several}
-
-
-def _reject_constant(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not valid JSON")
-
-
-def _json_problem(error: Exception) -> str:
-    if isinstance(error, json.JSONDecodeError):
-        return f"not JSON (line {error.lineno}, column {error.colno}: {error.msg})"
-    if isinstance(error, UnicodeDecodeError):
-        return "not UTF-8 text"
-    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
-
-
-def _shorten(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"

@@ -38,6 +38,12 @@ from deixis.tokens import TOKENIZER_VERSION
 
 TIES = "of equally close reference lengths BLEU takes the shorter; of equally good references METEOR takes the first"
 
+SCORES = (
+    *("bleu1", "bleu2", "bleu3", "bleu4", "cider", "cider_d", "rouge_l", "meteor", "novel"),
+    *("distinct_1", "distinct_2", "distinct_sentences"),
+)
+"""Names of all scores, in their order in tables."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CaptionScores(Result):
@@ -122,10 +128,10 @@ def caption_scores(
     statistics |= {name: each.statistic for name, each in diversity.items()}
 
     n = len(captions.photos)
-    scores = {"novel": None, **values_of(statistics, n)} | {name: each.value for name, each in diversity.items()}
+    found = values_of(statistics, n) | {name: each.value for name, each in diversity.items()}
     return CaptionScores(
         about={"n": n, "protocol": _protocol(paraphrases), "ties": TIES},
-        scores=scores,
+        scores={name: found.get(name) for name in SCORES},
         statistics=statistics,
         units=n,
         per_photo=per_photo,
