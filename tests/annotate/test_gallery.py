@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,7 +24,7 @@ from deixis.annotate.judgements import JudgementResult
 from deixis.annotate.material import prepare_photo
 from deixis.annotate.people import Role
 from deixis.annotate.progress import read_progress
-from deixis.annotate.project import Project, add_photos, open_project
+from deixis.annotate.project import Project, add_photos
 from deixis.annotate.review import decide_phrase
 from deixis.annotate.state import derive_state
 from deixis.annotate.store import checks
@@ -337,44 +332,3 @@ def test_phrases_that_are_still_being_linked_can_only_be_retyped(new_project: Ma
         change(project, lead, "draw", box=OTHER)
     change(project, lead, "retype", types=("people",))
     assert snapshot(project).state.chains[0].types == ("people",)
-
-
-KILLED = """
-import sys
-from pathlib import Path
-from deixis.annotate.gallery import Correction, correct
-from deixis.annotate.project import open_project
-
-project = open_project(Path(sys.argv[1]))
-for number in range(10_000):
-    wanted = Correction(action="draw", mention="0:0-5", box=(1.0, 1.0, 5.0 + number % 90, 60.0))
-    result = project.database.run(lambda connection: correct(project, connection, sys.argv[2], "dog0", wanted))
-    print(result.event, flush=True)
-"""
-
-
-def test_a_killed_process_loses_no_acknowledged_correction(tmp_path: Path) -> None:
-    from deixis.annotate.project import make_project
-    from deixis.annotate.settings import Settings
-
-    settings = Settings(history_items=0, history_accuracy=0.0, verify_own=True, first_items=0)
-    project = make_project(tmp_path / "project", settings=settings)
-    add_photos(project, [prepare_photo(photo("A dog runs.", "The dog jumps.", name="dog0"))])
-    [ann] = people(project, "ann")
-    [lead] = people(project, "olga", role=Role.OWNER)
-    link_and_verify(project, ann)
-    project.close()
-    process = subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(tmp_path / "project"), lead], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    acknowledged = [int(process.stdout.readline()) for _ in range(8)]
-    os.kill(process.pid, signal.SIGKILL)
-    acknowledged += [int(line) for line in process.stdout.read().splitlines() if line.strip()]
-    process.wait()
-    opened = open_project(tmp_path / "project")
-    found = snapshot(opened)
-    numbers = [event.number for event in found.events if event.kind == "corrected"]
-    assert set(acknowledged) <= set(numbers)
-    assert len(found.state.chains[0].visible_boxes) == len(numbers)
-    opened.close()

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -145,49 +140,6 @@ def test_a_reported_phrase_must_belong_to_the_question(new_project: MakeProject)
     skip(project, ann, question.token, bad_phrase=question.content["mentions"][0])
     skip(project, bob, ask(project, bob).token, bad_phrase=question.content["mentions"][0])
     assert ask(project, ann).task is Task.REQUIREMENT
-
-
-WRITER = """
-import sys
-from pathlib import Path
-from deixis.annotate.project import open_project
-from tests.annotate.fakes import next_question, record
-project = open_project(Path(sys.argv[1]))
-answers = {"link": "no", "requirement": "box", "drawing": "drawn", "quality": "good", "coverage": "all"}
-while True:
-    for worker in sys.argv[2:]:
-        question = next_question(project, worker)
-        if question is None:
-            continue
-        answer = answers[question.task]
-        box = (10.0, 10.0, 60.0, 50.0) if answer == "drawn" else None
-        print(record(project, worker, question.token, answer, box=box).event, flush=True)
-"""
-
-
-@pytest.mark.parametrize("after_s", [0.05, 0.21, 0.4])
-def test_a_kill_at_any_moment_loses_no_acknowledged_answer(after_s: float, new_project: MakeProject) -> None:
-    project, _ = new_project(40, lease_s=0.001)
-    workers = people(project, "Ann", "Bob", "Cy", "Di")
-    command = [sys.executable, "-c", WRITER, str(project.folder), *workers]
-    writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ)
-    assert writer.stdout is not None
-    first = writer.stdout.readline()
-    time.sleep(after_s)
-    writer.send_signal(signal.SIGKILL)
-    acknowledged = {int(line) for line in [first, *writer.stdout] if line.endswith("\n")}
-    writer.wait()
-    again = open_project(project.folder)
-    kept: set[int] = set()
-    for number in range(40):
-        found = snapshot(again, f"dog{number}")
-        numbers = {event.number for event in found.events}
-        assert found.state.counted == numbers
-        kept |= numbers
-    assert acknowledged
-    assert acknowledged <= kept
-    assert len(kept - acknowledged) <= 1  # committed, but killed before the acknowledgement
-    again.close()
 
 
 def test_two_processes_see_each_others_events(new_project: MakeProject) -> None:

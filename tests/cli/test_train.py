@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -181,34 +180,6 @@ def test_a_network_prints_json(quarters: Path, command: Command) -> None:
     assert (answer["model"], answer["out"], answer["photos"], answer["phrases"]) == ("similarity", "s", 16, 32)
     assert [answer["settings"][name] for name in ("max_proposals", "hidden_size", "epochs")] == [4, 8, 3]
     assert answer["dev"]["upper_bound"] == 100
-
-
-KILLED = """
-import os, signal, sys
-from deixis.cli.main import _run
-from deixis.models.training.trainer import Trainer
-saved, save = [], Trainer._save_last
-def save_and_die(trainer):
-    save(trainer)
-    saved.append(trainer)
-    if len(saved) == 2:
-        os.kill(os.getpid(), signal.SIGKILL)
-Trainer._save_last = save_and_die
-_run(sys.argv[1:])
-"""
-
-
-@pytest.mark.slow
-def test_a_killed_run_resumes_to_the_same_model(quarters: Path, command: Command) -> None:
-    train = ["train", "two-branch", "--data", "data", *SMALL_RUN]
-    command(*train, "--out", "complete")
-    killed = subprocess.run([sys.executable, "-c", KILLED, *train, "--out", "broken"], check=False, timeout=120)
-    assert killed.returncode == -signal.SIGKILL
-    command(*train, "--out", "broken", "--resume")
-    for name in ("weights.safetensors", "config.json"):
-        assert Path("complete/model", name).read_bytes() == Path("broken/model", name).read_bytes(), name
-    assert losses("complete") == losses("broken")
-    assert "margin" in command.error(*train, "--set", "margin=0.3", "--out", "broken", "--resume")
 
 
 def losses(out: str) -> list[float]:

@@ -59,12 +59,6 @@ def take_everything(sentence: Sentence) -> None:
     assert len(sentence.tags) == len(sentence.tokens)
 
 
-def test_nothing_is_computed_before_its_first_use(calls: Counter[str]) -> None:
-    sentence = Sentence(HATS)
-    assert repr(sentence) == f"Sentence({HATS!r})"
-    assert not calls
-
-
 def test_everything_is_computed_once(calls: Counter[str]) -> None:
     sentence = Sentence(HATS)
     for _ in range(3):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import io
 import shutil
-from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,11 +16,10 @@ import deixis
 from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError
 from deixis.search import collection as collection_module
-from deixis.search import encoder as encoder_module
 from deixis.search.calibration import Calibration, QueryBank
 from deixis.search.collection import PhotoCollection, index_photos, open_index, search_encoder
 from deixis.search.encoder import PHOTO_MODEL, SearchEncoder
-from deixis.search.index import PhotoIndex, update_index
+from deixis.search.index import update_index
 from deixis.search.index.sqlite import connect_writer
 from deixis.search.results import Hit, all_photos
 from deixis.web.responses import search_response
@@ -286,39 +283,6 @@ def test_photos_are_indexed_and_opened_at_the_default_path(tmp_path: Path, monke
     assert index_photos([tmp_path / "Pictures" / "cat.jpg"], tmp_path / "deixis" / "photos.deixis").unchanged == 1
     with deixis.open_index() as photos:
         assert names(photos.search("a cat")) == ["cat"]
-
-
-def test_a_search_parses_the_query_and_takes_a_snapshot_once(
-    photos: PhotoCollection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: Counter[str] = Counter()
-
-    def count(owner: object, name: str) -> None:
-        original = getattr(owner, name)
-
-        def counted(*args: Any, **kwargs: Any) -> Any:
-            calls[name] += 1
-            return original(*args, **kwargs)
-
-        monkeypatch.setattr(owner, name, counted)
-
-    count(collection_module, "parse_query")
-    count(encoder_module, "Sentence")
-    count(PhotoIndex, "snapshot")
-    photos.search("a sentence of this test")
-    assert calls == {"parse_query": 1, "Sentence": 1, "snapshot": 1}
-    photos.search("a sentence of this test", top=3)  # its vectors are kept
-    assert calls == {"parse_query": 2, "Sentence": 1, "snapshot": 2}
-
-
-def test_suggestions_for_a_word_are_looked_up_once(sample_index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder, looked_up = search_encoder(PHOTO_MODEL), list[str]()
-    suggest = encoder.suggest
-    monkeypatch.setattr(encoder, "suggest", lambda word: looked_up.append(word) or suggest(word))
-    with PhotoCollection(sample_index, encoder) as photos:
-        found = [photos.search(f"a {word} dgo", exact=True).suggestions for word in ("black", "brown")]
-    assert found == [{"dgo": ("dog",)}] * 2
-    assert looked_up == ["dgo"]
 
 
 def test_scores_for_other_queries_are_computed_once_for_each_photo(

@@ -27,7 +27,7 @@ def rsa_key(number: int) -> rsa.RSAPrivateKey:
 
 
 class FakeProvider:
-    """Signs everybody in as `subject`. `spoil` changes the claims, and `key` can be replaced by a wrong one."""
+    """Signs everybody in as `subject`. `claims` and `key` can be replaced by wrong ones."""
 
     def __init__(self) -> None:
         self.issuer = ""

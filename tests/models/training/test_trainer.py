@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import re
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +18,6 @@ from torch import nn
 
 from deixis.errors import DeixisError
 from deixis.models.matching.losses import MatchingObjective
-from deixis.models.matching.model import TwoBranch
 from deixis.models.matching.networks import TwoBranchNetwork
 from deixis.models.matching.samplers import LabelledPairs, SentenceSampler
 from deixis.models.matching.spec import TwoBranchSettings
@@ -146,7 +140,6 @@ def test_bfloat16_applies_to_products_and_not_to_weights(precision: str, dtype: 
     assert weights(made).dtype == torch.float32
 
 
-PROGRAM = [sys.executable, tiny.__file__]
 STEPS = 21
 
 
@@ -232,11 +225,6 @@ def test_training_reduces_the_loss(tmp_path: Path) -> None:
     assert outcome.steps == 25 * 7
 
 
-def test_the_same_settings_give_the_same_bits(tmp_path: Path, unbroken: Path) -> None:
-    trained(tmp_path / "again", FULL)
-    assert same_run(tmp_path / "again", unbroken)
-
-
 class KilledError(Exception):
     pass
 
@@ -266,46 +254,6 @@ def test_a_run_interrupted_at_any_step_resumes_bit_for_bit(tmp_path: Path, unbro
     assert same_run(tmp_path / "run", unbroken)
 
 
-@pytest.mark.slow
-def test_a_run_killed_several_times_ends_bit_for_bit_as_an_uninterrupted_one(tmp_path: Path, unbroken: Path) -> None:
-    out, seed = tmp_path / "run", random.randrange(2**32)
-    chance = random.Random(seed)
-    environment = os.environ | {"SLEEP": "0.02", "OMP_NUM_THREADS": "1"}
-    kills = 0
-    while True:
-        resume = ["--resume"] if (out / "run.json").exists() else []
-        started = subprocess.Popen([*PROGRAM, str(out), *resume, *FULL_WORDS], env=environment, stderr=subprocess.PIPE)
-        if kills < 4:
-            before = position_of(out)
-            wait_until_past(out, before, started)
-            time.sleep(chance.uniform(0, 0.12))
-            started.send_signal(signal.SIGKILL)
-            kills += 1
-        _, messages = started.communicate(timeout=60)
-        if started.returncode != -signal.SIGKILL:
-            break
-    assert started.returncode == 0, messages.decode()
-    assert same_run(out, unbroken), f"seed {seed}"
-
-
-def position_of(out: Path) -> int:
-    """Read the position while the run may replace the file; safetensors opens it twice, so it may see two of them."""
-    for last_try in (False, False, True):
-        try:
-            return read_checkpoint(out / "last.safetensors")[1].step if (out / "last.safetensors").exists() else -1
-        except DeixisError:
-            if last_try:
-                raise
-    raise AssertionError
-
-
-def wait_until_past(out: Path, step: int, started: subprocess.Popen[bytes]) -> None:
-    """Until the run has written another checkpoint, or ended."""
-    give_up = time.monotonic() + 60
-    while started.poll() is None and position_of(out) <= step and time.monotonic() < give_up:
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("name", real.MODELS)
 def test_the_papers_models_resume_bit_for_bit_on_two_threads(tmp_path: Path, name: str) -> None:
     settings = replace(real.SETTINGS, threads=2, save_every=3)
@@ -314,15 +262,6 @@ def test_the_papers_models_resume_bit_for_bit_on_two_threads(tmp_path: Path, nam
         real.trainer(tmp_path / "run", name, settings, kill_at(4)).train()
     real.trainer(tmp_path / "run", name, settings).train(resume=True)
     assert same_run(tmp_path / "run", tmp_path / "unbroken")
-
-
-def test_a_run_directory_opens_as_a_model(tmp_path: Path) -> None:
-    trainer = real.trainer(tmp_path / "run", "phrases")
-    outcome = trainer.train()
-    rows = real.features(3, 5)
-    with torch.no_grad():
-        expected = trainer.network.embed_visual(torch.from_numpy(rows)).numpy()
-    assert TwoBranch.load(outcome.model).prepare_visual(rows) == pytest.approx(expected, abs=1e-6)
 
 
 def test_resuming_a_finished_run_changes_nothing_and_restores_a_missing_model(run: Path, plain: Path) -> None:
@@ -511,23 +450,6 @@ def test_a_network_of_another_shape_is_named_in_one_line(run: Path) -> None:
     other.network.idle = torch.nn.Linear(2, 3)
     with pytest.raises(DeixisError, match=r"idle\.bias .*\(2,\).*\(3,\)"):
         other.trainer(run).train(resume=True)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="limits of a file's size are of Unix")
-def test_a_file_that_cannot_grow_raises_an_error_and_loses_nothing(tmp_path: Path, plain: Path) -> None:
-    """A true failure to write, in the midst of a file, as safetensors meets it."""
-    limited = (
-        "import resource, signal, sys, runpy;"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (8000, 8000));"
-        f"sys.argv = ['tiny.py', {str(tmp_path / 'run')!r}];"
-        f"runpy.run_path({tiny.__file__!r}, run_name='__main__')"
-    )
-    done = subprocess.run([sys.executable, "-c", limited], capture_output=True, text=True, timeout=60, check=False)
-    assert "deixis.errors.DeixisError: " in done.stderr.splitlines()[-1], done.stderr
-    assert "last.safetensors: cannot be written" in done.stderr.splitlines()[-1]
-    Tiny().trainer(tmp_path / "run").train(resume=True)
-    assert same_run(tmp_path / "run", plain)
 
 
 def test_a_loss_that_is_not_finite_stops_training_and_is_not_saved(tmp_path: Path) -> None:

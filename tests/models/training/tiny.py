@@ -1,7 +1,7 @@
 """A tiny thing to train: two branches with dropout and batch norm, on made-up pairs. Also a program, to be killed.
 
-``python tiny.py OUT [--resume] [key=value…]``; in the environment, SLEEP makes steps slow enough to be killed between,
-STOP makes the program kill itself after this many steps, and DROPOUT is the networks'.
+``python tiny.py OUT [--resume] [key=value…]``; in the environment, STOP makes the program kill itself after this many
+steps, and DROPOUT is the networks'.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -82,7 +81,6 @@ class Contrast:
         scores = network.scale * visual @ text.T
         to_text = functional.cross_entropy(scores, torch.arange(len(batch)))
         to_visual = functional.cross_entropy(scores.T, torch.arange(len(batch)))
-        time.sleep(float(os.environ.get("SLEEP", "0")))
         return LossValue(to_text + to_visual, {"to_text": to_text.detach(), "to_visual": to_visual.detach()})
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
-import subprocess
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +13,6 @@ import pytest
 from deixis.errors import DeixisError
 from deixis.search.index import IndexInfo, update_index
 from deixis.search.index import sqlite as database
-from deixis.search.index.base import DamagedIndexError
 from deixis.search.index.sqlite import connect_writer, create_database, open_for_reading
 from deixis.storage.checksums import register_checks
 from tests.search.index.fakes import DIMENSION, ColourEncoder, ReadIndex, photos
@@ -124,23 +121,6 @@ def test_folder_names_with_special_characters_work(tmp_path: Path) -> None:
     open_for_reading(folder).close()
 
 
-def test_an_index_on_a_read_only_disk_can_be_searched(index: Path, tmp_path: Path) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "tmpfs", disk], capture_output=True, check=False)
-    if mounted.returncode:
-        pytest.skip("a file system can be mounted by root only")
-    try:
-        shutil.copytree(index, disk / "index")
-        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
-        with ReadIndex(disk / "index") as opened:
-            assert len(opened.search(np.ones(DIMENSION), 50)) == 20
-        with pytest.raises(DeixisError, match=r"index.*: (the file system is read-only|Read-only file system)$"):
-            update_index(disk / "index", [tmp_path / "photos"], ColourEncoder())
-    finally:
-        subprocess.run(["umount", disk], check=True)
-
-
 def test_numbers_of_removed_photos_are_not_reused(index: Path, tmp_path: Path) -> None:
     (tmp_path / "photos" / "019.png").unlink()
     update_index(index, [tmp_path / "photos"], ColourEncoder())
@@ -150,20 +130,3 @@ def test_numbers_of_removed_photos_are_not_reused(index: Path, tmp_path: Path) -
         numbers = [number for (number,) in connection.execute("SELECT id FROM photos")]
     assert 20 not in numbers
     assert max(numbers) > 20
-
-
-@pytest.mark.parametrize(
-    ("table", "column"),
-    [("vectors", "whole"), ("regions", "boxes"), ("regions", "vectors"), ("thumbnails", "jpeg")],
-)
-def test_a_flipped_bit_of_a_photo_is_noticed(table: str, column: str, tmp_path: Path) -> None:
-    photos(tmp_path / "photos", 3)
-    update_index(tmp_path / "index", [tmp_path / "photos"], ColourEncoder())
-    shutil.rmtree(tmp_path / "index" / "cache")
-    with closing(sqlite3.connect(tmp_path / "index" / "index.sqlite")) as connection:
-        ((content,),) = connection.execute(f"SELECT {column} FROM {table} WHERE photo = 2")
-        flipped = bytes([content[0] ^ 1]) + content[1:]
-        connection.execute(f"UPDATE {table} SET {column} = ? WHERE photo = 2", (flipped,))
-        connection.commit()
-    with pytest.raises(DamagedIndexError, match="photo 2"), ReadIndex(tmp_path / "index") as opened:
-        opened.thumbnail(2)

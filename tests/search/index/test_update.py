@@ -8,7 +8,6 @@ import random
 import shutil
 import signal
 import sqlite3
-import subprocess
 import threading
 import time
 import zipfile
@@ -533,36 +532,6 @@ def test_an_open_index_sees_photos_added_later(tmp_path: Path, index_path: Index
             assert matches[0].photo.path.name == "000.png"
             assert there <= len(matches) < 40
             assert len(index.search_regions(query, 100)) >= there
-
-
-@dataclass
-class Large(ColourEncoder):
-    """Sees thumbnails that soon fill a small disk."""
-
-    def encode_photos(self, paths: Iterable[Path]) -> Iterator[tuple[Path, PhotoVectors | PhotoError]]:
-        for path in paths:
-            noise = np.random.default_rng(0).bytes(100_000)
-            yield path, PhotoVectors(np.ones(DIMENSION, dtype=np.float32), 9, 9, thumbnail=noise)
-
-
-def test_a_full_disk_is_an_error_and_committed_photos_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    photos(tmp_path / "photos", 40)
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", disk], capture_output=True, check=False)
-    if mounted.returncode:
-        pytest.skip("a small file system can be mounted by root only")
-    monkeypatch.setattr(update, "BATCH", 2)
-    reported: list[Path] = []
-    try:
-        with pytest.raises(DeixisError, match=r"index\.sqlite: the disk is full"):
-            update_index(disk / "index", [tmp_path / "photos"], Large(), on_committed=reported.append)
-        assert 0 < len(reported) < 40
-        assert set(map(str, reported)) <= set(paths_in(disk / "index"))
-        subprocess.run(["mount", "-o", "remount,size=30m", disk], check=True)
-        assert update_index(disk / "index", [tmp_path / "photos"], Large()).photos == 40
-    finally:
-        subprocess.run(["umount", disk], check=True)
 
 
 @pytest.fixture
