@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from importlib import metadata
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -12,7 +13,8 @@ import pytest
 
 from deixis.annotate import mturk
 from deixis.annotate.mturk import HOSTS, external_question, hire, list_hits, settle
-from deixis.annotate.people import Role, forget_worker
+from deixis.annotate.people import Role, forget_worker, list_workers
+from deixis.annotate.progress import read_progress
 from deixis.annotate.project import Project, read_secret
 from deixis.annotate.workforce import (
     APPROVED,
@@ -28,6 +30,7 @@ from deixis.annotate.workforce import (
 )
 from deixis.errors import DeixisError
 from tests.annotate.conftest import Bench, Browser, MakeBench, MakeProject, on_both_databases
+from tests.annotate.fakes import next_question
 
 ROOT = Path(__file__).parents[2]
 
@@ -85,17 +88,22 @@ def test_an_undone_answer_is_not_counted_twice(bench: MakeBench) -> None:
 
 
 @on_both_databases
-def test_an_assignment_continues_where_it_was_for_the_same_worker_only(bench: MakeBench) -> None:
+def test_an_assignment_is_entered_once_and_continued_with_its_session(bench: MakeBench) -> None:
     opened = bench(photos=3)
-    enter(opened)[0].answer("yes")
-    assert enter(opened)[1]["done"] == 1
+    worker, _ = enter(opened)
+    worker.answer("yes")
+    _, again = enter(opened, session=worker.token)
+    assert (again["done"], again["session"]) == (1, worker.token)
     [first] = list_assignments(opened.project)
-    for other in ({"workerId": "W2"}, {"hitId": "H2"}):
+    for other in ({}, {"session": "x"}, {"workerId": "W2"}, {"hitId": "H2"}):
         assert opened.client.post("/api/external/enter", json=entry(opened, **other)).status_code == 422
+    other = entry(opened, assignmentId="A3", session=worker.token)
+    assert opened.client.post("/api/external/enter", json=other).json()["session"] != worker.token
     opened.clock.now += 1
     enter(opened, assignmentId="A2")
     assert [(each.id, each.worker) for each in list_assignments(opened.project)] == [
         ("A1", first.worker),
+        ("A3", first.worker),
         ("A2", first.worker),
     ]
     assert external_name(opened.project, first.worker) == "W1"
@@ -173,6 +181,9 @@ def test_a_hit_shows_the_page_and_requires_a_history(new_project: MakeProject, t
     from botocore.stub import ANY
 
     wanted = Offer("https://dogs.example.org/", people=5, reward=0.5, items=7)
+    with pytest.raises(DeixisError, match="claimed_workers"):
+        hire(project, wanted, live=False)
+    project.settings = replace(project.settings, claimed_workers=True)
     secret = read_secret(project)
     question = external_question(wanted, secret)
     expected: dict[str, Any] = {
@@ -219,6 +230,23 @@ def test_only_complete_assignments_of_the_same_worker_are_approved(new_project: 
     turk.stub.assert_no_pending_responses()
     assert (done.approved, done.not_done, done.unknown) == (["A1"], ["A3"], ["A2", "A4"])
     assert [each.id for each in list_assignments(project) if each.state == APPROVED] == ["A1"]
+    assert {each.name: each.claimed for each in list_workers(project)} == {
+        "outside W1": False,
+        "outside W2": True,
+        "outside W3": False,
+    }
+    assert [line for line in read_progress(project).advice if line.startswith("1 person claims")]
+
+
+def test_invented_workers_get_questions_only_if_the_lead_accepts_claims(new_project: MakeProject) -> None:
+    project, _ = new_project(2, history_items=500, history_accuracy=0.95)
+    start(project, "A1", "invented", 5)
+    start_assignment(project, "A2", "H1", "known", 5, "https://x/", confirmed=True)
+    workers = {str(each.name): each.worker for each in list_workers(project)}
+    assert next_question(project, workers["outside invented"]) is None
+    assert next_question(project, workers["outside known"]) is not None
+    project.settings = replace(project.settings, claimed_workers=True)
+    assert next_question(project, workers["outside invented"]) is not None
 
 
 def test_errors_of_mechanical_turk_are_one_line(new_project: MakeProject, turk: Turk) -> None:

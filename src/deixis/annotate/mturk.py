@@ -13,7 +13,7 @@ from pydantic import Field
 from sqlalchemy import update
 from starlette.exceptions import HTTPException
 
-from deixis.annotate.people import start_session
+from deixis.annotate.people import find_session, start_session
 from deixis.annotate.project import Project, read_secret
 from deixis.annotate.store import assignments, read_property, write_property
 from deixis.annotate.web.context import Context, errors, limit_address
@@ -25,10 +25,12 @@ from deixis.annotate.workforce import (
     Approvals,
     Assignment,
     Offer,
+    confirm_worker,
     external_name,
     list_assignments,
     make_items_key,
     parse_items_key,
+    read_assignment,
     start_assignment,
 )
 from deixis.errors import DeixisError
@@ -62,10 +64,15 @@ class ExternalRequest(EmptyRequest):
     hitId: Annotated[StoredText, Field(max_length=200)] = ""  # noqa: N815
     workerId: Annotated[StoredText, Field(max_length=200)] = ""  # noqa: N815
     turkSubmitTo: Annotated[StoredText, Field(max_length=500)] = ""  # noqa: N815
+    session: Token = ""  # of this assignment, if the page was loaded again
 
 
 @router.post("/external/enter", summary="Enter with an assignment", responses=errors(403, 429))
 async def enter(request: Request, body: ExternalRequest, context: Context) -> ExternalResponse:
+    """Start a session for an assignment, or continue it with the token of the session.
+
+    Mechanical Turk signs nothing and tells about assignments after their submission only, so ids are claims until then.
+    """
     if body.assignmentId in ("", PREVIEW):
         return ExternalResponse(preview=True)
     await limit_address(request)
@@ -78,6 +85,8 @@ async def enter(request: Request, body: ExternalRequest, context: Context) -> Ex
             raise HTTPException(422, "assignmentId, hitId and workerId are required")
         url = _submit_url(body.turkSubmitTo, context.workforce_hosts)
         names = (body.assignmentId, body.hitId, body.workerId)
+        if (session := find_session(context.project, body.session)) and session.assignment == body.assignmentId:
+            return read_assignment(context.project, session.assignment), body.session
         started = start_assignment(context.project, *names, items, url)
         return started, start_session(context.project, started.worker, seconds=_SESSION_SECONDS, assignment=started.id)
 
@@ -111,6 +120,11 @@ def hire(project: Project, offer: Offer, *, live: bool) -> str:
     if address.scheme != "https" or not address.netloc:  # browsers show only HTTPS pages in the frame
         raise DeixisError(f"{offer.url}: Mechanical Turk needs an address that starts with https://")
     settings = project.settings
+    if settings.history_items and not settings.claimed_workers:
+        raise DeixisError(
+            "Mechanical Turk does not say who opens the page, so the ids of its workers are claims; "
+            '"claimed_workers": true in settings.json lets them answer nevertheless'
+        )
     made = _call(
         _connect(live=live).create_hit,
         MaxAssignments=offer.people,
@@ -158,6 +172,9 @@ def settle(project: Project, *, live: bool) -> Approvals:
                 and assignment.hit == hit
                 and external_name(project, assignment.worker) == str(submitted["WorkerId"])
             )
+            if assignment is not None and is_same:
+                with project.database.writing() as connection:
+                    confirm_worker(connection, assignment.worker)
             if assignment is None or not is_same:
                 approvals.unknown.append(name)
             elif assignment.done < assignment.items:

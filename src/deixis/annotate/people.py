@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 MAX_NAME_LENGTH = 100
 SESSION_SECONDS = 30 * 86400.0
 API_TOKEN_PREFIX = "dxa_"  # noqa: S105 - not a secret
+EXTERNAL_PREFIX = "outside "
+"""Begins the names of workers of an external workforce."""
+
 MODEL_ROLE = "model"
 """The role of models that make proposals; they appear in no list of workers."""
 
@@ -82,10 +85,15 @@ class Worker:
     def can_review(self) -> bool:
         return self.role in (Role.REVIEWER, Role.OWNER)
 
+    @property
+    def is_claimed(self) -> bool:
+        """Whether this is an id of a marketplace that nobody has confirmed, so it may be invented."""
+        return not self.vouched and (self.name or "").startswith(EXTERNAL_PREFIX)
+
     def has_history(self, settings: Settings) -> bool:
         """Return whether the record elsewhere is good enough; nobody asks reviewers and those vouched for."""
         is_enough = self.history_items >= settings.history_items and self.history_accuracy >= settings.history_accuracy
-        return is_enough or self.vouched or self.can_review
+        return is_enough or self.vouched or self.can_review or (self.is_claimed and settings.claimed_workers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +301,7 @@ class Person:
     suspended: bool
     history_items: int
     history_accuracy: float
+    claimed: bool = False  # an id of a marketplace that nobody has confirmed
 
 
 def list_workers(project: Project) -> list[Person]:
@@ -311,6 +320,7 @@ def list_workers(project: Project) -> list[Person]:
             suspended=row.suspended_at is not None,
             history_items=row.history_items,
             history_accuracy=row.history_accuracy,
+            claimed=make_worker(row).is_claimed,
         )
         for row in rows
     ]

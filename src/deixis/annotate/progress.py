@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, case, func, select
 from deixis.annotate.events import Judged, Skipped, Undone
 from deixis.annotate.gallery import CorrectionSummary, summarize_corrections
 from deixis.annotate.own_question import explain_known_answers
-from deixis.annotate.people import MODEL_ROLE
+from deixis.annotate.people import MODEL_ROLE, list_workers
 from deixis.annotate.project import Project, tasks_in_use
 from deixis.annotate.quality import (
     Level,
@@ -148,8 +148,19 @@ def read_progress(project: Project) -> Progress:
         workers=people,
         blocked=dict(Counter(question.waits_for.value for question in blocked)),
         corrections=corrections,
-        advice=(*explain_lockouts(settings, joined), *explain_known_answers(project)),
+        advice=(*explain_lockouts(settings, joined), *explain_known_answers(project), *_explain_claims(project)),
     )
+
+
+def _explain_claims(project: Project) -> list[str]:
+    claimed = [person for person in list_workers(project) if person.claimed]
+    if not claimed:
+        return []
+    people = "1 person claims" if len(claimed) == 1 else f"{len(claimed)} people claim"
+    return [
+        f"{people} an id of the marketplace that nobody has confirmed, so it may be invented; "
+        "deixis annotate settle confirms those who have submitted their work"
+    ]
 
 
 def counted_seconds(project: Project) -> ColumnElement[float]:

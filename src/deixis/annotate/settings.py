@@ -58,6 +58,9 @@ class Settings(Rules):
         the share of pairs that such an answer must have right, where the answer is known.
     history_items, history_accuracy
         Record elsewhere that a worker needs (§2.3: 500 items at 95 %), unless the owner vouches for them.
+    claimed_workers
+        Let workers of a marketplace that confirms nobody's id, such as Mechanical Turk, answer questions. Their ids are
+        claims, which may be invented, until `deixis annotate settle` confirms them; tests are the same for everybody.
     test_questions, test_accuracy, test_attempts
         Length of the qualification test of each task, accuracy to pass it, and number of attempts.
     first_items, first_accuracy, first_boxes_good
@@ -95,6 +98,7 @@ class Settings(Rules):
 
     history_items: int = 500
     history_accuracy: float = 0.95
+    claimed_workers: bool = False
     test_questions: int = 10
     test_accuracy: float = 0.8
     test_attempts: int = 2

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from sqlalchemy import Connection, insert, select, update
 
-from deixis.annotate.people import Role, add_worker, read_worker
+from deixis.annotate.people import EXTERNAL_PREFIX, Role, add_worker, read_worker
 from deixis.annotate.project import Project
 from deixis.annotate.store import assignments, workers
 from deixis.annotate.transactions import RefusedError
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 ENTRY_POINTS = "deixis.annotate.workforces"
 EXTERNAL_PAGE = "/external"
 OPEN, APPROVED = "open", "approved"
-_PREFIX = "outside "
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,41 +50,60 @@ class Assignment:
 
 
 def start_assignment(
-    project: Project, assignment: str, hit: str, external_worker: str, items: int, submit_to: str
+    project: Project,
+    assignment: str,
+    hit: str,
+    external_worker: str,
+    items: int,
+    submit_to: str,
+    *,
+    confirmed: bool = False,
 ) -> Assignment:
-    """Start an assignment, or continue one, under the names used by the workforce.
+    """Start an assignment under the names used by the workforce; an assignment can be entered once.
 
-    New workers are added. The workforce has checked their history, so the project vouches for them; tests and hidden
-    questions are the same as for other workers.
+    New workers are added. The project vouches for those whose id the plugin has `confirmed`, by a signature or a
+    request to the workforce; the others only claim to be who they are.
     """
     with project.database.writing() as connection:
-        worker = _find_or_add_worker(project, connection, external_worker)
-        found = find_assignment(connection, assignment)
-        if found is not None:
-            if found.worker != worker or found.hit != hit:
-                raise RefusedError("this assignment belongs to another worker")
-            return found
+        if find_assignment(connection, assignment) is not None:
+            raise RefusedError("this assignment was entered before; go on where you did, or return it")
+        worker = _find_or_add_worker(project, connection, external_worker, confirmed)
         row = {"id": assignment, "hit": hit, "worker": worker, "items": items, "done": 0}
         row |= {"submit_to": submit_to, "begun_at": project.clock(), "state": OPEN}
         connection.execute(insert(assignments), row)
         return Assignment(assignment, hit, worker, items, 0, submit_to)
 
 
-def _find_or_add_worker(project: Project, connection: Connection, external_worker: str) -> str:
-    name = f"{_PREFIX}{external_worker}"
+def _find_or_add_worker(project: Project, connection: Connection, external_worker: str, confirmed: bool) -> str:
+    name = f"{EXTERNAL_PREFIX}{external_worker}"
     columns = (workers.c.id, workers.c.role, workers.c.password, workers.c.invitation)
     found = connection.execute(select(*columns).where(workers.c.name == name)).first()
     if found is not None:
         if found.role != Role.WORKER or found.password or found.invitation:  # an invited worker has this name
             raise RefusedError("this name belongs to another worker")
+        if confirmed:
+            confirm_worker(connection, found.id)
         return str(found.id)
     now = project.clock()
-    return add_worker(connection, name, role=Role.WORKER, vouched=True, invited_at=now, joined_at=now)
+    return add_worker(connection, name, role=Role.WORKER, vouched=confirmed, invited_at=now, joined_at=now)
+
+
+def confirm_worker(connection: Connection, worker: str) -> None:
+    """Note that the workforce has confirmed the id of a worker, who is vouched for from then on."""
+    connection.execute(update(workers).where(workers.c.id == worker).values(vouched=True))
 
 
 def find_assignment(connection: Connection, assignment: str) -> Assignment | None:
     row = connection.execute(select(assignments).where(assignments.c.id == assignment)).first()
     return _make_assignment(row) if row is not None else None
+
+
+def read_assignment(project: Project, assignment: str) -> Assignment:
+    with project.database.reading() as connection:
+        found = find_assignment(connection, assignment)
+    if found is None:
+        raise DeixisError("unknown assignment")
+    return found
 
 
 def count_item(connection: Connection, assignment: str, change: int = 1) -> Assignment:
@@ -105,7 +123,7 @@ def external_name(project: Project, worker: str) -> str | None:
     """Return the name used by the workforce; None for workers who were invited or forgotten."""
     with project.database.reading() as connection:
         name = read_worker(connection, worker).name or ""
-    return name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else None
+    return name.removeprefix(EXTERNAL_PREFIX) if name.startswith(EXTERNAL_PREFIX) else None
 
 
 def _make_assignment(row: Any) -> Assignment:
@@ -154,7 +172,11 @@ class Approvals:
 
 
 class Workforce(Protocol):
-    """A service that sends workers to the page, and pays them."""
+    """A service that sends workers to the page, and pays them.
+
+    Its routes call `start_assignment` with `confirmed` if they have checked the id of the worker; `settle` calls
+    `confirm_worker`.
+    """
 
     HOSTS: Sequence[str]
     """Sites that may show the page in a frame and receive its form."""

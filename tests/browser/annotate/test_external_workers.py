@@ -27,13 +27,15 @@ class OtherSite(ThreadingHTTPServer):
 
     frame = ""
 
-    def __init__(self) -> None:
+    def __init__(self, keeps_storage: bool) -> None:
         self.forms: list[dict[str, list[str]]] = []
+        # Browsers that block cookies of third parties keep nothing for the frame of another site.
+        self.keeps_storage, self.host = keeps_storage, "127.0.0.1" if keeps_storage else "localhost"
         super().__init__(("127.0.0.1", 0), _Handler)
 
     @property
     def address(self) -> str:
-        return f"http://localhost:{self.server_port}"
+        return f"http://{self.host}:{self.server_port}"
 
     def show(self, site: Bench, assignment: str) -> None:
         key = make_items_key(read_secret(site.project), 2)
@@ -67,9 +69,9 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.fixture
-def other_site() -> Iterator[OtherSite]:
-    with OtherSite() as server:
+@pytest.fixture(params=[False, True], ids=["keeps nothing", "keeps storage"])
+def other_site(request: pytest.FixtureRequest) -> Iterator[OtherSite]:
+    with OtherSite(request.param) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server
         server.shutdown()
@@ -78,7 +80,7 @@ def other_site() -> Iterator[OtherSite]:
 def test_questions_are_answered_in_a_frame_and_the_form_is_submitted(
     browser: Browser, bench: MakeBench, other_site: OtherSite
 ) -> None:
-    site = bench([two_people_with_a_dog()], workforce=(other_site.address,))
+    site = bench([two_people_with_a_dog()], workforce=(other_site.address,), claimed_workers=True)
     page = browser.new_page(viewport={"width": 1280, "height": 800})
     inside = page.frame_locator("iframe")
     other_site.show(site, "ASSIGNMENT_ID_NOT_AVAILABLE")
@@ -90,6 +92,14 @@ def test_questions_are_answered_in_a_frame_and_the_form_is_submitted(
         expect(inside.locator(".who")).to_have_text(f"{done} of 2")
         expect(inside.locator(".answer").last).to_be_enabled()
         inside.locator(".answer").last.click()
+        if not done:  # loaded again in this window it goes on, and elsewhere it is refused
+            expect(inside.locator(".who")).to_have_text("1 of 2")
+            if other_site.keeps_storage:
+                page.reload()
+            elsewhere = browser.new_page()
+            elsewhere.goto(other_site.address)
+            expect(elsewhere.frame_locator("iframe").get_by_text("entered before")).to_be_visible()
+            elsewhere.close()
     inside.get_by_role("button", name="Submit").click()
     expect(inside.get_by_text("thanks")).to_be_visible()
     assert other_site.forms == [{"assignmentId": ["A1"], "answered": ["2"]}]

@@ -17,7 +17,9 @@ export function ExternalPage() {
   useEffect(() => {
     const said = new URLSearchParams(location.search);
     const enter = async () => {
-      const found = await api.enterExternal(Object.fromEntries(GIVEN.map((name) => [name, said.get(name) ?? ""])));
+      const asked = Object.fromEntries(GIVEN.map((name) => [name, said.get(name) ?? ""]));
+      const found = await api.enterExternal({ ...asked, session: keptSession(asked.assignmentId!) });
+      keepSession(asked.assignmentId!, found.session);
       setExternal(found.preview ? null : found);
       setSession(await api.session());
       setEntered(found);
@@ -62,11 +64,33 @@ export function ExternalPage() {
   );
 }
 
+// An assignment can be entered once, so a page that is loaded again needs the token of its session.
+const SESSION = "deixis-assignment ";
+
+function keptSession(assignment: string): string {
+  try {
+    return sessionStorage.getItem(SESSION + assignment) ?? "";
+  } catch {
+    return ""; // Frames of other sites may keep nothing.
+  }
+}
+
+function keepSession(assignment: string, session: string | null | undefined) {
+  if (!session) return;
+  try {
+    sessionStorage.setItem(SESSION + assignment, session);
+  } catch {
+    addEventListener("beforeunload", askBeforeLeaving); // this window cannot come back
+  }
+}
+
+const askBeforeLeaving = (event: Event) => event.preventDefault();
+
 function Submit({ submit }: { submit: NonNullable<ExternalProgress["submit"]> }) {
   return (
     <main class="notice">
       <h1>That was the last one. Thank you!</h1>
-      <form method="POST" action={submit.url}>
+      <form method="POST" action={submit.url} onSubmit={() => removeEventListener("beforeunload", askBeforeLeaving)}>
         {Object.entries(submit.fields).map(([name, value]) => (
           <input key={name} type="hidden" name={name} value={value} />
         ))}

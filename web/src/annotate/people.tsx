@@ -212,5 +212,6 @@ function stateOf(person: Person): string {
   if (person.forgotten) return "forgotten";
   if (person.suspended) return "suspended";
   const joined = person.joined ? "joined" : "invited";
+  if (person.claimed) return `${joined}, id not confirmed`;
   return person.role === "worker" && person.vouched ? `${joined}, vouched for` : joined;
 }

@@ -165,6 +165,7 @@ export interface ExternalRequest {
   hitId?: string;
   workerId?: string;
   turkSubmitTo?: string;
+  session?: string;
 }
 
 /** The session of an external worker; a preview has none. */
@@ -380,6 +381,7 @@ export interface Person {
   suspended: boolean;
   history_items: number;
   history_accuracy: number;
+  claimed: boolean;
 }
 
 export interface PersonName {

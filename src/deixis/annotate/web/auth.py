@@ -37,8 +37,9 @@ from deixis.annotate.web.schemas import (
     TokensResponse,
     UserInfo,
 )
-from deixis.annotate.web.work import read_assignment
+from deixis.annotate.web.work import describe_assignment
 from deixis.annotate.workflow import Task
+from deixis.annotate.workforce import read_assignment
 from deixis.data.formats import WRITERS
 from deixis.data.records import ENTITY_TYPES
 from deixis.errors import DeixisError
@@ -80,7 +81,8 @@ async def session(request: Request, context: Context) -> SessionResponse:
         return _describe_session(context, None)
     response = _describe_session(context, user.worker)
     if user.session.assignment is not None:
-        response.external = await context.readers.run(read_assignment, context.project, user.session.assignment)
+        found = await context.readers.run(read_assignment, context.project, user.session.assignment)
+        response.external = describe_assignment(found)
     return response
 
 

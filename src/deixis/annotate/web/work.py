@@ -203,14 +203,6 @@ def _count_item(connection: Connection, user: AuthenticatedUser, outcome: Judgem
     return count_item(connection, assignment.id) if outcome.is_new else assignment
 
 
-def read_assignment(project: Project, assignment: str) -> ExternalProgress:
-    with project.database.reading() as connection:
-        found = find_assignment(connection, assignment)
-    if found is None:
-        raise HTTPException(404, "unknown assignment")
-    return describe_assignment(found)
-
-
 def describe_assignment(assignment: Assignment, *, no_questions: bool = False) -> ExternalProgress:
     """Describe the progress of an assignment, with the form to submit once it is done or no questions are left."""
     fields = {"assignmentId": assignment.id, "answered": str(assignment.done)}
