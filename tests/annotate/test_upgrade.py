@@ -102,6 +102,16 @@ def test_a_backup_is_restored_beside_the_project_that_it_replaces(tmp_path: Path
         each.close()
 
 
+def test_a_backup_that_names_a_database_elsewhere_is_not_opened(tmp_path: Path) -> None:
+    project = open_for_work(make_old(RELEASED[0], tmp_path / "dogs"))
+    backup_project(project, tmp_path / "backup")
+    project.close()
+    about = tmp_path / "backup" / "project.json"
+    about.write_text(about.read_text().replace('"database": null', '"database": "postgresql://10.255.255.1/x"'))
+    with pytest.raises(DeixisError, match="names a database elsewhere"):
+        restore_project(tmp_path / "backup", tmp_path / "new")
+
+
 def test_a_damaged_backup_is_refused_and_the_project_stays(tmp_path: Path) -> None:
     project = open_for_work(make_old(RELEASED[0], tmp_path / "dogs"))
     backup_project(project, tmp_path / "backup")

@@ -107,3 +107,29 @@ def test_favourites_follow_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert favourites.read([tmp_path]) == {photos[1]}
     (tmp_path / "cat.png.xmp").unlink()
     assert favourites.read([tmp_path]) == set()
+
+
+def test_a_large_sidecar_is_not_cut(tmp_path: Path) -> None:
+    sidecar = tmp_path / "dog.jpg.xmp"
+    sidecar.write_bytes(b"<rdf:Description/>" + bytes(8 * 2**20))
+    with pytest.raises(DeixisError, match="larger than 8 MB"):
+        write_rating(tmp_path / "dog.jpg", 5)
+    assert sidecar.stat().st_size > 8 * 2**20
+
+
+def test_a_rating_of_thousands_of_digits_hides_no_favourites(tmp_path: Path) -> None:
+    photos = [tmp_path / "dog.jpg", tmp_path / "cat.jpg"]
+    for photo in photos:
+        photo.touch()
+        write_rating(photo, 5)
+    hostile = tmp_path / "dog.jpg.xmp"
+    hostile.write_text(hostile.read_text().replace('Rating="5"', f'Rating="{"9" * 5000}"'))
+    assert Favourites().read([tmp_path]) == {photos[1]}
+
+
+def test_a_name_that_is_too_long_for_a_sidecar_is_refused(tmp_path: Path) -> None:
+    photo = tmp_path / f"{'x' * 249}.jpg"
+    photo.touch()
+    for write in (lambda: write_rating(photo, 5), lambda: write_caption(photo, "a dog")):
+        with pytest.raises(DeixisError, match="too long"):
+            write()

@@ -12,6 +12,7 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from deixis.errors import DeixisError
+from deixis.web.downloads import ZipDownload
 from deixis.web.security import ServerLimits
 from tests.web.conftest import Visit
 from tests.web.fakes import FakeCollection, photo_bytes
@@ -192,6 +193,16 @@ def test_photos_are_downloaded_as_one_zip(client: TestClient, folder: Path) -> N
         assert archive.read(names[1]) == (folder / names[1]).read_bytes()
         assert archive.read("not included.txt").decode() == f"{photos[1]['name']}: cannot be read\n"
     assert client.post("/api/download", data={"photos": "0-0"}).status_code == 404
+
+
+def test_names_in_a_zip_lead_to_no_other_folder_and_differ(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("..\\evil.jpg", "C:x.jpg", "4 a.jpg", "a.jpg", "sub/a.jpg")]
+    for file in files:
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(b"photo")
+    parts = b"".join(ZipDownload([(file, None) for file in (*files, files[3])])._parts())
+    with zipfile.ZipFile(io.BytesIO(parts)) as archive:
+        assert archive.namelist() == [".._evil.jpg", "C_x.jpg", "4 a.jpg", "a.jpg", "5 a.jpg", "6 a.jpg"]
 
 
 def test_photo_details_do_not_contain_the_path(client: TestClient, folder: Path) -> None:

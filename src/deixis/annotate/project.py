@@ -363,6 +363,8 @@ def restore_project(
 
     With `replace`, a project in the place of the new one is kept beside it.
     """
+    if _read_about(backup).get("database"):
+        raise DeixisError(f"{backup}: not a backup, because {PROJECT_FILE} names a database elsewhere")
     for problem in find_damage(backup):
         raise DeixisError(f"{backup}: {problem}; take another backup")
     old = None

@@ -38,8 +38,8 @@ class Albums:
             there = f"; there are {', '.join(known)}" if self._folder and known else ""
             raise DeixisError(f"album:{name}: no album has this name{there}")
         with explain_os_errors(self._folder):
-            lines = os.fsdecode(read_regular(self._file(name))).splitlines()
-        return [photo_path(line) for line in lines if line.strip()]
+            lines = os.fsdecode(read_regular(self._file(name))).split("\n")  # names may have other line breaks
+        return [photo_path(line.removesuffix("\r")) for line in lines if line.strip()]
 
     def change(self, name: str, photos: Iterable[Path], *, remove: bool = False) -> None:
         """Add photos to an album, or remove them from it; an album without photos is deleted."""
@@ -65,6 +65,8 @@ class Albums:
                 file.unlink(missing_ok=True)
                 return
             file.parent.mkdir(mode=0o700, exist_ok=True)
+        if broken := next((path for path in photos if "\n" in str(path)), None):
+            raise DeixisError(f"{broken}: a name with a line break cannot be in an album")
         with new_file(file, private=True) as partial:
             partial.write_bytes(b"".join(os.fsencode(f"{path}\n") for path in photos))
 

@@ -23,6 +23,7 @@ _TOOLKIT = 'x:xmptk="deixis '
 _HEADER = 4096
 _NAMESPACE = 'xmlns:xmp="http://ns.adobe.com/xap/1.0/"'
 _MAX_BYTES = 8 * 2**20
+_DIGITS = 4
 _VALID_S = 3.0
 """How long sidecars are not read again."""
 
@@ -50,12 +51,11 @@ def write_caption(photo: Path, caption: str) -> Path:
     or dog.xmp, is an error and stays as it is.
     """
     sidecar, stars = _own_sidecar(photo), 0
-    for path in (sidecar, photo.with_suffix(SUFFIX)):
-        if path.exists():
-            text = _read(path)
-            if not _is_ours(text):
-                raise DeixisError(f"{path}: not replaced, because another program wrote it")
-            stars = _stars(text)
+    for path in _sidecars(photo):
+        text = _read(path)
+        if not _is_ours(text):
+            raise DeixisError(f"{path}: not replaced, because another program wrote it")
+        stars = _stars(text)
     _write(sidecar, _with_rating(_packet(caption), stars))
     return sidecar
 
@@ -64,8 +64,9 @@ def write_rating(photo: Path, stars: int) -> Path:
     """Write a rating from 0 to 5 stars into a photo's XMP sidecar; the rest of the file stays as it is."""
     if is_remote(photo):
         raise DeixisError(f"{photo}: is not on this machine, so no rating can be written beside it")
-    sidecar = next(filter(Path.exists, (_own_sidecar(photo), photo.with_suffix(SUFFIX))), _own_sidecar(photo))
-    text = _read(sidecar) if sidecar.exists() else _packet("")
+    there = _sidecars(photo)
+    sidecar = (there or [_own_sidecar(photo)])[0]
+    text = _read(sidecar) if there else _packet("")
     if not stars and _is_ours(text) and "<dc:description>" not in text:
         with explain_os_errors(sidecar):
             sidecar.unlink(missing_ok=True)
@@ -81,12 +82,21 @@ def _own_sidecar(photo: Path) -> Path:
     return photo.with_name(photo.name + SUFFIX)
 
 
+def _sidecars(photo: Path) -> list[Path]:
+    """Return the sidecars that a photo has."""
+    with explain_os_errors(photo):  # a name may be too long for one
+        return [path for path in (_own_sidecar(photo), photo.with_suffix(SUFFIX)) if path.exists()]
+
+
 def _read(sidecar: Path) -> str:
     with explain_os_errors(sidecar), open_regular(sidecar) as file:
-        try:
-            return file.read(_MAX_BYTES).decode()
-        except UnicodeDecodeError:
-            return ""  # as in UTF-16
+        content = file.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
+        raise DeixisError(f"{sidecar}: larger than {_MAX_BYTES // 2**20} MB")
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return ""  # as in UTF-16
 
 
 def _write(sidecar: Path, text: str) -> None:
@@ -107,7 +117,7 @@ def _packet(caption: str) -> str:
 
 def _stars(text: str) -> int:
     found = _RATING.search(text)
-    return int(found["stars"]) if found else 0
+    return int(found["stars"][:_DIGITS]) if found else 0
 
 
 def _with_rating(text: str, stars: int) -> str:

@@ -19,6 +19,9 @@ from deixis.storage.files import open_regular
 from deixis.web.security import busy_response, error_response
 
 _PART_BYTES = 64 * 2**10
+_NOT_PORTABLE = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|]')
+"""On Windows, a name of a zip file with these may lead to another folder."""
+
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 
@@ -61,12 +64,13 @@ class ZipDownload(Download):
         sink, names, missing = _Sink(), set[str](), list[str]()
         with ZipFile(sink, "w") as archive:
             for number, (path, root) in enumerate(self._photos, start=1):
-                name = path.name.encode("utf-8", "replace").decode()
-                name = f"{number} {name}" if name.casefold() in names else name
+                name = _NOT_PORTABLE.sub("_", path.name.encode("utf-8", "replace").decode())
+                while name.casefold() in names:
+                    name = f"{number} {name}"
                 names.add(name.casefold())
                 try:
-                    file = open_regular(path, root or Path(os.path.realpath(path.parent)))
                     about = ZipInfo.from_file(path, name, strict_timestamps=False)
+                    file = open_regular(path, root or Path(os.path.realpath(path.parent)))
                 except OSError:  # gone, or on another machine
                     missing.append(name)
                     continue
