@@ -4,11 +4,14 @@ python scripts/tables.py DATA … --out docs/scores [--tables NAME …] [--minut
 python scripts/tables.py --out docs/scores --page docs/results/*.md --results docs/results.md \
     --claims docs/claims.md --comparisons docs/comparisons.md
 
-The first form computes what is missing: features first, then the models, --jobs of them at a time on one GPU, in the
-order of --tables. Scores are saved as they are computed (--runs, by default DATA/experiments, with the seconds of each
-in log.jsonl), and the next run continues. After --minutes, trainings that are not done are stopped. Each table is
-computed on the first DATA that it can be computed on; --test names those that are scored on their split test, with
-choices on dev. What is complete is written to OUT, one JSON document per table.
+The first form computes what is missing: features first, then the models, --jobs of them at a time on one GPU. Rows that
+a claim of a paper needs come first, then those of our own comparisons, then the others, each in the order of --tables.
+Scores are saved as they are computed (--runs, by default DATA/experiments, with the seconds of each in log.jsonl), and
+the next run continues, on another machine too if --runs is copied. After --minutes, trainings that are not done are
+stopped. Each table is computed on the first DATA that it can be computed on and on those whose figures it has; --test
+names the tables that are scored on their split test, with choices on dev. --ranks FILE keeps what verdicts need: scores
+and ranks, without models; a file that is there is read first. OUT has one JSON document per table and data set, which
+is replaced once all rows that it has are computed again.
 
 The second form only writes pages from the documents in OUT: the tables of each paper into the page that is named after
 it, the table that the page of results opens with, and each claim of the papers and each comparison of our own with its
@@ -25,6 +28,7 @@ import subprocess
 import sys
 import time
 import tomllib
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -35,11 +39,19 @@ import numpy as np
 
 from deixis.data.dataset import Dataset, Photos
 from deixis.errors import DeixisError
-from deixis.papers.datasets import check_requirements, choose_split
+from deixis.papers.datasets import check_requirements, choose_split, identify_dataset
 from deixis.papers.results import ModelScores
-from deixis.papers.runner import TableRunner, is_repeated, required_models, row_applies, values_in_words
+from deixis.papers.runner import (
+    SEARCH_SEED,
+    TableRunner,
+    is_repeated,
+    required_models,
+    row_applies,
+    values_in_words,
+)
 from deixis.papers.tables import NOT_OURS, Claim, Column, Recipe, Row, Table, Training, find_table, published_tables
-from deixis.papers.training import FOLDER, ExperimentFolder, TableModels
+from deixis.papers.training import FOLDER, SCORE_FOLDER, ExperimentFolder, MissingScoresError, TableModels
+from deixis.storage.atomic import new_directory, new_file
 
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 CLAIMS_BEGIN, CLAIMS_END = "<!-- claims: begin -->", "<!-- claims: end -->"
@@ -76,7 +88,7 @@ class Options:
     seeds: int
     changes: tuple[str, ...]
     test: tuple[str, ...]
-    runs: Path | None
+    runs: Path
     only: tuple[str, ...] = ()
 
 
@@ -115,9 +127,9 @@ class ScoringUnit:
 
 
 def units_of(runner: TableRunner, table: Table) -> Iterator[ScoringUnit]:
-    """Yield what has to be computed for a table, each thing once: units are independent of each other.
+    """Yield what has to be computed for a table: the scores that choose, then those of all seeds with the choice.
 
-    What follows from their scores, such as the choice of a setting, is left to `TableRunner.run`.
+    The latter are left out where scores that choose are not computed yet.
     """
     recipes = (
         replace(runner.prepare(row.recipe), group="")
@@ -125,31 +137,52 @@ def units_of(runner: TableRunner, table: Table) -> Iterator[ScoringUnit]:
         if row.recipe and row_applies(row, table, runner.dataset)
     )
     for recipe in dict.fromkeys(recipes):
-        alternatives = runner.alternatives(recipe)
-        for seed in range(runner.seeds if is_repeated(recipe) else 1):
-            for choosing in runner.choosing_runners(recipe, len(alternatives) > 1):
-                for each in alternatives:
-                    yield ScoringUnit(choosing, each, seed)
+        for choice in runner.choices(recipe):
+            for each in choice.searched:
+                yield ScoringUnit(choice.chooser, each, SEARCH_SEED)
+            try:
+                best = replace(choice, chooser=saved_only(choice.chooser)).best("")
+            except MissingScoresError:
+                continue
+            for seed in range(runner.seeds if is_repeated(recipe) else 1):
+                yield ScoringUnit(choice.scorer, best, seed)
+
+
+def saved_only(runner: TableRunner) -> TableRunner:
+    """Return a runner that computes no scores."""
+    runs = ExperimentFolder(runner.models.runs.folder, saved_only=True)
+    return replace(runner, models=replace(runner.models, runs=runs))
+
+
+def importance(table: Table, key: str) -> int:
+    """Return 0 for a row that a claim of the paper needs or the page of results opens with, 1 for our comparisons."""
+    if any(key in (claim.better, claim.worse) and not claim.is_ours for claim in table.claims):
+        return 0
+    if any(key in (claim.better, claim.worse) for claim in table.claims):
+        return 1
+    return 0 if (table.name, key) in {(name, row) for _, _, name, row, _ in HEADLINES} else 2
 
 
 @dataclass(frozen=True)
 class Job:
-    """Units that share models, as positions in the list of all units, so that no model is trained twice at a time."""
+    """Units that share models, by the directories of their scores, so that no model is trained twice at a time."""
 
-    units: tuple[int, ...]
+    units: tuple[Path, ...]
     names: tuple[str, ...]
 
 
-def data_of(table: Table, options: Options) -> Dataset | None:
-    """The first data set that a table can be computed on."""
+def data_of(table: Table, options: Options) -> list[Dataset]:
+    """The first data set that a table can be computed on, and those that the paper has figures of."""
+    found: list[Dataset] = []
     for path in options.data:
         dataset = Dataset(path)
         try:
             check_requirements(table, dataset, split=_split(table, options))
         except DeixisError:
             continue
-        return dataset
-    return None
+        if not found or identify_dataset(dataset) in table.data:
+            found.append(dataset)
+    return found
 
 
 def _split(table: Table, options: Options) -> str | None:
@@ -162,27 +195,30 @@ def inputs_of(table: Table, options: Options) -> list[tuple[str, tuple[str, ...]
     return found + ([("ours", ())] if options.inputs != "paper" else [])
 
 
-@cache
 def all_units(options: Options) -> list[tuple[str, ScoringUnit]]:
-    """Everything that has to be computed, with a name; each score once."""
+    """Everything that can be computed now, with a name; each score once, the most important first."""
     found: dict[Path, tuple[str, ScoringUnit]] = {}
-    for name in options.tables:
-        table = find_table(name)
-        if options.only:
-            table = replace(table, rows=tuple(row for row in table.rows if row.key in options.only))
-        dataset = data_of(table, options)
-        if dataset is None:
-            continue
-        scored = choose_split(dataset, _split(table, options)) if "dev" in table.needs else ""
-        runs = ExperimentFolder(options.runs or dataset.path / FOLDER)
-        for kind, before in inputs_of(table, options):
-            models = TableModels(dataset, runs, (*before, *options.changes))
-            for unit in units_of(TableRunner(models, scored, options.seeds), table):
-                half = unit.runner.models.select_on
-                model = f"{unit.recipe.model.model} {unit.recipe.model.settings}" if unit.recipe.model else ""
-                label = f"{name} {kind} {unit.recipe.task} {model} seed {unit.seed} {half}"
-                found.setdefault(unit.folder, (label, unit))
+    for level in range(3):
+        for name in options.tables:
+            table = find_table(name)
+            rows = (row for row in table.rows if not options.only or row.key in options.only)
+            few = replace(table, rows=tuple(row for row in rows if importance(table, row.key) == level))
+            for dataset in data_of(table, options) if few.rows else ():
+                for label, unit in _units_on(few, dataset, options):
+                    found.setdefault(unit.folder, (label, unit))
     return list(found.values())
+
+
+def _units_on(table: Table, dataset: Dataset, options: Options) -> Iterator[tuple[str, ScoringUnit]]:
+    scored = choose_split(dataset, _split(table, options)) if "dev" in table.needs else ""
+    runs = ExperimentFolder(options.runs)
+    for kind, before in inputs_of(table, options):
+        models = TableModels(dataset, runs, (*before, *_changes_of(table, dataset, options.changes)))
+        for unit in units_of(TableRunner(models, scored, options.seeds), table):
+            half = unit.runner.models.select_on
+            training = unit.recipe.model
+            model = f"{training.model} {training.settings} {' '.join(training.changes)}" if training else ""
+            yield f"{table.name} {kind} {unit.recipe.task} {model} seed {unit.seed} {half}", unit
 
 
 def make_jobs(units: Sequence[tuple[str, ScoringUnit]]) -> list[Job]:
@@ -198,17 +234,22 @@ def make_jobs(units: Sequence[tuple[str, ScoringUnit]]) -> list[Job]:
         for other in merged:
             group.update(dict.fromkeys(units[other][1].models, merged))
     jobs.sort(key=lambda each: each[0])
-    return [Job(tuple(each), tuple(units[number][0] for number in each)) for each in jobs]
+    return [Job(tuple(units[n][1].folder for n in each), tuple(units[n][0] for n in each)) for each in jobs]
+
+
+@cache
+def _units_by_folder(options: Options) -> dict[Path, ScoringUnit]:
+    return {unit.folder: unit for _, unit in all_units(options)}
 
 
 def run_job(options: Options, job: Job) -> list[tuple[str, float, str]]:
     """Compute the units of a job in this process; return the name, the seconds and the error of each."""
-    units = all_units(options)
+    units = _units_by_folder(options)
     done = []
-    for number, name in zip(job.units, job.names, strict=True):
+    for folder, name in zip(job.units, job.names, strict=True):
         started, error = time.monotonic(), ""
         try:
-            units[number][1].compute()
+            units[folder].compute()
         except DeixisError as problem:
             error = str(problem)
         done.append((name, time.monotonic() - started, error))
@@ -295,17 +336,22 @@ def compute(options: Options, jobs: int, seconds: float, log: Path) -> bool:
     def left() -> float:
         return max(started + seconds - time.monotonic(), 0.0)
 
-    units = all_units(options)
-    todo = [unit for unit in units if not unit[1].folder.is_dir()]
-    print(f"{len(units)} scores, {len(todo)} to compute", file=sys.stderr)
-    if not todo:
-        return True
-    # Image features lock their stores, so a preparation that shares a folder with another waits for the next round.
     log.parent.mkdir(parents=True, exist_ok=True)
-    needed = preparations(todo)
-    prepared = _in_processes(_prepare, needed, min(4, len(needed)), left, log)
-    work = [(options, job) for job in make_jobs(units)]
-    return _in_processes(_run_job, work, min(jobs, len(work)), left, log) and prepared
+    complete, failed = True, set[Path]()
+    while True:  # the scores that choose, then those of the chosen settings
+        units = [unit for unit in all_units(options) if unit[1].folder not in failed]
+        todo = [unit for unit in units if not unit[1].folder.is_dir()]
+        print(f"{len(units)} scores, {len(todo)} to compute", file=sys.stderr)
+        if not todo:
+            return complete and not failed
+        # Image features lock their stores, so a preparation that shares a folder with another waits for the next round.
+        needed = preparations(todo)
+        complete = _in_processes(_prepare, needed, min(4, len(needed)), left, log) and complete
+        work = [(options, job) for job in make_jobs(units)]
+        complete = _in_processes(_run_job, work, min(jobs, len(work)), left, log) and complete
+        if not left():
+            return False
+        failed |= {unit.folder for _, unit in todo if not unit.folder.is_dir()}
 
 
 def _in_processes(function: Any, work: Sequence[Any], jobs: int, left: Any, log: Path) -> bool:
@@ -342,27 +388,51 @@ def _in_processes(function: Any, work: Sequence[Any], jobs: int, left: Any, log:
 def save_documents(options: Options, out: Path) -> None:
     """Write the saved scores of each table as one JSON document, as `deixis table --json` prints them."""
     out.mkdir(parents=True, exist_ok=True)
-    for name in options.tables:
+    for name, number in ((name, number) for name in options.tables for number in range(len(options.data))):
         table = find_table(name)
-        dataset = data_of(table, options)
-        if dataset is None:
+        datasets = data_of(table, options)
+        if number >= len(datasets):
             continue
-        inputs = options.inputs if table.paper_inputs else "ours"
+        dataset, inputs = datasets[number], options.inputs if table.paper_inputs else "ours"
         command = [sys.executable, "-m", "deixis", "table", name, "--data", str(dataset.path), "--saved", "--json"]
         command += ["--seeds", str(options.seeds), "--inputs", inputs]
         command += [word for change in _changes_of(table, dataset, options.changes) for word in ("--set", change)]
         command += ["--split", "test"] if name in options.test else []
-        command += ["--runs", str(options.runs)] if options.runs else []
+        command += ["--runs", str(options.runs)]
         found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
         if found.returncode:
             print(f"{name}: {found.stderr.strip()}", file=sys.stderr)
             continue
         document = json.loads(found.stdout)
         document["data"] = dataset.path.name  # where it was on this machine does not matter
-        document["command"] = document["command"].replace(str(dataset.path), dataset.path.name)
-        if any(row["ours"] or row.get("recipe") for row in document["rows"]):
-            text = json.dumps(document, indent=1, ensure_ascii=False)
-            (out / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+        document["command"] = (
+            document["command"].replace(f" --runs {options.runs}", "").replace(str(dataset.path), dataset.path.name)
+        )
+        document["further"] = number > 0  # whether the table is computed on another data set too, which comes first
+        on = document["data_name"].replace(" ", "-").lower()
+        path = out / (f"{name}@{on}.json" if number else f"{name}.json")
+        missing = measured_rows(path) - _measured_rows(document)
+        if missing:
+            print(
+                f"{path.name}: kept; not computed again yet: {', '.join(sorted(map(' '.join, missing)))}",
+                file=sys.stderr,
+            )
+        elif _measured_rows(document):
+            path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def measured_rows(path: Path) -> set[tuple[str, str]]:
+    """Return the rows of a saved document, by their inputs, that claims of the paper need and that have scores."""
+    if not path.is_file():
+        return set()
+    document = json.loads(path.read_text(encoding="utf-8"))
+    table = find_table(document["table"])
+    needed = {row.key for row in table.rows if importance(table, row.key) == 0}
+    return {(key, kind) for key, kind in _measured_rows(document) if key in needed}
+
+
+def _measured_rows(document: Document) -> set[tuple[str, str]]:
+    return {(row["key"], kind) for row in document["rows"] for kind, _ in _measured(row)}
 
 
 def _changes_of(table: Table, dataset: Dataset, changes: Sequence[str]) -> list[str]:
@@ -372,13 +442,36 @@ def _changes_of(table: Table, dataset: Dataset, changes: Sequence[str]) -> list[
     return [change for change in changes if change.partition("=")[0].strip() in names]
 
 
+def read_ranks(file: Path, runs: Path) -> None:
+    """Unpack the scores of another machine; those that are there stay."""
+    with zipfile.ZipFile(file) as archive:
+        folders = {name.partition("/")[0] for name in archive.namelist()}
+        for folder in sorted(folders):
+            if not (runs / SCORE_FOLDER / folder).exists():
+                with new_directory(runs / SCORE_FOLDER / folder) as unfinished:
+                    for name in archive.namelist():
+                        if name.startswith(f"{folder}/"):
+                            (unfinished / Path(name).name).write_bytes(archive.read(name))
+
+
+def write_ranks(file: Path, runs: Path) -> None:
+    """Pack all scores with their ranks, without the models."""
+    with new_file(file) as unfinished, zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted((runs / SCORE_FOLDER).glob("*/*")):
+            archive.write(path, path.relative_to(runs / SCORE_FOLDER))
+
+
 # The pages.
 
 
 def write_page(page: Path, out: Path) -> None:
     """Write the tables whose names begin with that of the page, between the two marks: entities-1 into entities.md."""
     found = {name: table for name, table in published_tables().items() if name.startswith(page.stem)}
-    lines = [line for name, table in found.items() for line in _table_lines(table, _read(out, name))]
+    lines = []
+    for table in found.values():
+        documents = _documents(out, table)
+        for number, document in enumerate(documents or [None]):
+            lines += _table_lines(table, document, [] if number else documents[1:])
     _replace_between(page, BEGIN, END, lines)
 
 
@@ -386,7 +479,8 @@ def write_headlines(page: Path, out: Path) -> None:
     """Write the main row of each task of the papers into the page of results, between the two marks."""
     lines = ["| paper | task | score | published | recipe | ours | on | command |", "|---" * 8 + "|"]
     for paper, task, name, key, scores in HEADLINES:
-        table, document = find_table(name), _read(out, name)
+        table = find_table(name)
+        document = _document_of(_documents(out, table), table, key)
         row, saved = table.row(key), dict(_measured(_saved_row(document, key)))
         columns = [column for column in table.columns if column.name in scores]
         figures = [row.figures[table.columns.index(column)] for column in columns]
@@ -406,8 +500,8 @@ def write_headlines(page: Path, out: Path) -> None:
 def write_claims(page: Path, out: Path, *, ours: bool = False) -> None:
     """Write the claims of the papers, or our own comparisons, with their verdicts between the two marks of a page."""
     papers: dict[str, list[tuple[Table, list[ClaimVerdicts]]]] = {}
-    for name, table in published_tables().items():
-        found = [each for each in claim_verdicts(table, _read(out, name)) if each.claim.is_ours == ours]
+    for table in published_tables().values():
+        found = [each for each in claim_verdicts(table, _documents(out, table)) if each.claim.is_ours == ours]
         if found:
             papers.setdefault(table.paper.rpartition(", ")[0], []).append((table, found))
     lines = list(_summary_lines([each for tables in papers.values() for _, found in tables for each in found]))
@@ -427,14 +521,29 @@ def _replace_between(page: Path, begin: str, end: str, lines: Iterable[str]) -> 
     page.write_text(before + first + "\n".join(lines) + "\n" + last + after, encoding="utf-8")
 
 
-def _read(out: Path, name: str) -> dict[str, Any] | None:
-    path = out / f"{name}.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+Document = Mapping[str, Any]
 
 
-def _table_lines(table: Table, document: Mapping[str, Any] | None) -> Iterator[str]:
-    """Yield a table in Markdown: its rows, measured or with the reason why not, and the claims."""
-    yield f"## {table.name}: {table.title}"
+def _documents(out: Path, table: Table) -> list[Document]:
+    """The saved scores of a table, one document for each data set."""
+    paths = [out / f"{table.name}.json", *sorted(out.glob(f"{table.name}@*.json"))]
+    return [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
+
+
+def _document_of(documents: Sequence[Document], table: Table, *keys: str) -> Document | None:
+    """The document that has scores of these rows, that of the paper's data set if it has; else the first."""
+    found = [each for each in documents if all(_measured(_saved_row(each, key)) for key in keys)]
+    data = {table.row(key).data for key in keys if table.row(key).data} or table.data
+    return next((each for each in found if each.get("data_name") in data), next(iter([*found, *documents]), None))
+
+
+def _table_lines(table: Table, document: Document | None, others: Sequence[Document]) -> Iterator[str]:
+    """Yield a table in Markdown: its rows, measured or with the reason why not, and the claims.
+
+    Rows of the data sets of `others` stand in the tables of these, which have no rows that are not measured.
+    """
+    first = document is None or not document.get("further")
+    yield f"## {table.name}: {table.title}" + ("" if first else f", on {document['data_name']}")
     if document:
         yield from _about_lines(table, document)
     columns = [column.heading for column in table.columns]
@@ -442,16 +551,21 @@ def _table_lines(table: Table, document: Mapping[str, Any] | None) -> Iterator[s
     yield f"| | | {' | '.join(columns)} | chosen |"
     yield "|---" * (len(columns) + 3) + "|"
     part = ""
+    elsewhere = {each["data_name"] for each in others}
     for row in (*table.rows, *_further_rows(table, document)):
+        if row.data in elsewhere or not (first or _measured(_saved_row(document, row.key))):
+            continue
         if row.part != part:
             part = row.part
             yield f"| **{part}** |" + " |" * (len(columns) + 2)
         yield from _row_lines(table, row, document)
-    yield from _claim_lines(table, document)
+    if document and (document.get("claims") or document.get("recipe", {}).get("claims")):
+        yield ""
+        yield from _verdict_rows(each for each in claim_verdicts(table, [document]) if not each.claim.is_ours)
     yield ""
 
 
-def _further_rows(table: Table, document: Mapping[str, Any] | None) -> Iterator[Row]:
+def _further_rows(table: Table, document: Document | None) -> Iterator[Row]:
     """Yield rows that only the saved scores have: the most common phrases of the data itself."""
     known = {row.key for row in table.rows}
     for saved in document["rows"] if document else ():
@@ -459,16 +573,33 @@ def _further_rows(table: Table, document: Mapping[str, Any] | None) -> Iterator[
             yield Row(saved["key"], saved["label"], (), saved["part"])
 
 
-def _about_lines(table: Table, document: Mapping[str, Any]) -> Iterator[str]:
+def _about_lines(table: Table, document: Document) -> Iterator[str]:
     yield _where(document) + "."
+    yield from _budget_lines(document)
     for label, about in (("Recipe", document.get("recipe", {}).get("about")), ("Ours", document.get("about"))):
         if about:
             words = (f"{name} {values_in_words(values)}" for name, values in about.items())
             yield f"{label}: {'; '.join(words)}."
+        elif label == "Recipe" and table.paper_inputs:
+            yield f"Recipe: not computed (`deixis table {table.name} --inputs paper`)."
     yield from table.notes
 
 
-def _where(document: Mapping[str, Any]) -> str:
+def _budget_lines(document: Document) -> Iterator[str]:
+    """Yield how many trainings each row was chosen from, with the settings that were tried."""
+    budgets: dict[tuple[str, ...], list[str]] = {}
+    for row in document["rows"]:
+        if _measured(row) and "budget" in row:
+            budgets.setdefault(tuple(row["budget"]), []).append(row["key"])
+    for tried, keys in budgets.items():
+        rows = "Each row" if len(budgets) == 1 else ", ".join(keys)
+        if tried:
+            yield f"{rows}: the best of {len(tried)} trainings ({'; '.join(tried)}), chosen with the first seed."
+        elif len(budgets) > 1:
+            yield f"{rows}: one training."
+
+
+def _where(document: Document) -> str:
     """The photos that were scored, the number of models, and how their epochs and settings were chosen."""
     where = document.get("data_name") or document["data"]
     if not document["split"]:
@@ -480,10 +611,14 @@ def _where(document: Mapping[str, Any]) -> str:
         choice = "epochs and settings chosen on one half and scored on the other, and the reverse"
     else:
         choice = "epochs and settings chosen on dev"
-    return f"{where} {document['split']} (`{document['split_hash'][:19]}…`), {seeds}; {choice}"
+    count = f"{document['photos']:,} photos, " if "photos" in document else ""
+    searches = any(training.choose for training in required_models(find_table(document["table"]).rows))
+    if searches and not any("budget" in row for row in document["rows"]):
+        choice += "; computed before each row had a search, with one training each"
+    return f"{where} {document['split']} ({count}`{document['split_hash'][:19]}…`), {seeds}; {choice}"
 
 
-def _saved_row(document: Mapping[str, Any] | None, key: str) -> Mapping[str, Any]:
+def _saved_row(document: Document | None, key: str) -> Mapping[str, Any]:
     return next((row for row in document["rows"] if row["key"] == key), {}) if document else {}
 
 
@@ -493,7 +628,7 @@ def _measured(saved: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     return [*found, ("ours", saved)] if saved.get("ours") else found
 
 
-def _row_lines(table: Table, row: Row, document: Mapping[str, Any] | None) -> Iterator[str]:
+def _row_lines(table: Table, row: Row, document: Document | None) -> Iterator[str]:
     measured = dict(_measured(_saved_row(document, row.key)))
     published = [
         "?" if column.name in row.lost else _number(figure, column.decimals)
@@ -506,7 +641,7 @@ def _row_lines(table: Table, row: Row, document: Mapping[str, Any] | None) -> It
         label = ""
     if not measured:
         return
-    for kind in ("recipe", "ours") if table.paper_inputs else ("ours",):
+    for kind in ("recipe", "ours") if "recipe" in (document or {}) else ("ours",):
         cells, chosen = [""] * len(table.columns), "not computed"
         if kind in measured:
             cells = [_score(measured[kind], column) for column in table.columns]
@@ -525,7 +660,7 @@ def _number(figure: float | None, decimals: int) -> str:
     return "" if figure is None else f"{figure:,.{decimals}f}"
 
 
-def _reason(table: Table, row: Row, document: Mapping[str, Any] | None) -> str:
+def _reason(table: Table, row: Row, document: Document | None) -> str:
     """Why a row has no figures of ours: the data or the computation that it lacks, in one line."""
     if row.why_not or row.recipe is None:
         return "another group's system" if row.why_not == NOT_OURS else row.why_not
@@ -560,14 +695,15 @@ class ClaimVerdicts:
         return any(word.startswith(VERDICTS) for word in (self.recipe, self.ours))
 
 
-def claim_verdicts(table: Table, document: Mapping[str, Any] | None) -> Iterator[ClaimVerdicts]:
+def claim_verdicts(table: Table, documents: Sequence[Document]) -> Iterator[ClaimVerdicts]:
     """Yield the claims of a table. A verdict that is missing is replaced by what it lacks."""
     for claim in table.claims:
+        document = _document_of(documents, table, claim.better, claim.worse)
         recipe = _verdict(table, claim, document, "recipe") if table.paper_inputs else "no recipe"
         yield ClaimVerdicts(claim, recipe, _verdict(table, claim, document, "ours"))
 
 
-def _verdict(table: Table, claim: Claim, document: Mapping[str, Any] | None, kind: str) -> str:
+def _verdict(table: Table, claim: Claim, document: Document | None, kind: str) -> str:
     if kind == "ours" and claim.needs:
         return f"needs {claim.needs}"
     tested = (document or {}) if kind == "ours" else (document or {}).get("recipe", {})
@@ -582,20 +718,12 @@ def _verdict(table: Table, claim: Claim, document: Mapping[str, Any] | None, kin
     return "not tested yet"
 
 
-def _claim_lines(table: Table, document: Mapping[str, Any] | None) -> Iterator[str]:
-    """Yield the claims that were tested, for the page of results."""
-    if document is None or not (document.get("claims") or document.get("recipe", {}).get("claims")):
-        return
-    yield ""
-    yield from _verdict_rows(each for each in claim_verdicts(table, document) if not each.claim.is_ours)
-
-
 def _paper_lines(paper: str, tables: Sequence[tuple[Table, list[ClaimVerdicts]]], out: Path) -> Iterator[str]:
     """Yield the claims of a paper in one table; those of tables that were not computed are only counted."""
     yield f"## {paper}"
     measured = [(table, found) for table, found in tables if any(each.is_measured for each in found)]
     for table, _ in measured:
-        yield f"`{table.name}`: {_where(_read(out, table.name) or {})}."
+        yield f"`{table.name}`: {'; '.join(map(_where, _documents(out, table)))}."
     yield ""
     yield from _verdict_rows(each for _, found in measured for each in found)
     yield ""
@@ -657,16 +785,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--set", action="append", default=[], dest="changes", metavar="KEY=VALUE")
     parser.add_argument("--test", nargs="+", default=["m-rnn-1", "m-rnn-2"], metavar="NAME")
     parser.add_argument("--runs", type=Path)
+    parser.add_argument(
+        "--ranks", type=Path, metavar="FILE", help="a zip of scores and ranks, read first and written last"
+    )
     parser.add_argument("--jobs", type=int, default=max((os.cpu_count() or 2) // 2, 1))
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--plan", action="store_true", help="print what would be computed")
     given = parser.parse_args(arguments)
     data = tuple(path.absolute() for path in given.data)
+    runs = given.runs or (data[0] if data else Path()) / FOLDER
     options = Options(
-        data, tuple(given.tables), given.inputs, given.seeds, tuple(given.changes), tuple(given.test), given.runs,
+        data, tuple(given.tables), given.inputs, given.seeds, tuple(given.changes), tuple(given.test), runs.absolute(),
         tuple(given.rows),
     )  # fmt: skip
     try:
+        if given.ranks and given.ranks.is_file():
+            read_ranks(given.ranks, options.runs)
         if given.plan:
             for job in make_jobs(all_units(options)):
                 print(*job.names, sep="\n  ")
@@ -674,7 +808,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complete = True
         if data:
             seconds = min(given.minutes * 60, 10 * 365 * 86400)
-            complete = compute(options, given.jobs, seconds, (given.runs or data[0] / FOLDER) / "log.jsonl")
+            complete = compute(options, given.jobs, seconds, options.runs / "log.jsonl")
+            if given.ranks:
+                write_ranks(given.ranks, options.runs)
             save_documents(replace(options, only=()), given.out)
         for page in given.page:
             write_page(page, given.out)

@@ -50,6 +50,10 @@ class DatasetError(DeixisError):
     """A data set, or a file that one is imported from, cannot be used."""
 
 
+class DivergedError(DeixisError):
+    """A training ended because its loss is not finite."""
+
+
 class UnavailableError(DeixisError):
     """A service such as a database does not respond. The same call may succeed later."""
 

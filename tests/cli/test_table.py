@@ -112,7 +112,7 @@ def test_inputs_like_the_papers_stand_beside_ours(
     monkeypatch.setattr(proposals, "open_proposer", open_proposer)
     arguments = ("table", "entities-3", "--data", data, "--rows", "cca,chunks", "--set", "text_dim=5", *SMALL)
     both = command.json(*arguments, "--inputs", "both")
-    assert set(opened) == {"edge-boxes", "head"}
+    assert set(opened) == {"edge-boxes-dense", "head"}
     ours, recipe = both["about"], both["recipe"]["about"]
     assert (ours["text"], recipe["text"]) == (["tfidf"], ["hglmm"])
     assert {path.name for path in (data / "features").glob("text-*")} == {"text-tfidf", "text-hglmm,dim=5"}
@@ -163,7 +163,7 @@ def test_lost_figures_are_marked_and_absent_ones_are_empty(command: Command) -> 
 
 SMALL_CAPTIONER = [
     *("epochs=2", "batch_size=16", "learning_rate=0.02", "min_count=2", "device=cpu", "threads=1"),
-    *("first_embedding_dim=8", "second_embedding_dim=12", "multimodal_dim=16"),
+    *("first_embedding_dim=8", "second_embedding_dim=12", "multimodal_dim=16", "lr_schedule=cosine"),
 ]
 
 
@@ -178,7 +178,7 @@ def test_captioners_are_trained_and_scored_row_by_row(data: Path, command: Comma
     ]
     assert "chosen on one half of dev" in out.splitlines()[1]
     [kept] = [line for line in out.splitlines() if line.startswith("chosen for each seed")]
-    assert re.search(r"no-emb-input epoch [12] / epoch [12], epoch [12] / epoch [12]", kept)
+    assert re.search(r"no-emb-input epoch [12] \(\d+ steps\) / epoch [12] \(\d+ steps\), epoch [12]", kept)
     lines = out.splitlines()
     index = next(number for number, line in enumerate(lines) if line.startswith("NoEmbInput"))
     assert lines[index].split()[-4:] == ["59.2", "40.8", "27.7", "18.8"]
@@ -203,7 +203,7 @@ def test_captioners_are_trained_and_scored_row_by_row(data: Path, command: Comma
         (("two-branch-2", "--data", "data", "--set", "loss=softmax"), "loss defines the row linear-one-way"),
         (("entities-3", "--data", "data", "--set", "seed=3"), "--set seed=3: a table sets it itself"),
         (("two-branch-1", "--data", "data", "--rows", "constraints", "--set", "epochs=2"), "epochs=2"),
-        (("entities-4", "--data", "data", "--inputs", "both"), "--inputs both: table entities-4"),
+        (("entities-1", "--data", "data", "--inputs", "both"), "--inputs both: table entities-1"),
         (
             ("m-rnn-9", "--data", "data", "--rows", "vis-in-rnn-both-shared", "--set", "multimodal_dim=12"),
             "image_input=both-shared",

@@ -28,7 +28,7 @@ SMALL = (
     *("hidden_size=6", "second_embedding_dim=6", "first_embedding_dim=4", "multimodal_dim=8", "embedding_dim=2"),
     *("attention_dim=4", "attention_heads=2", "cell_layers=1", "cell_dim=4", "feature_grid=2"),
     *("word_dim=11", "text_hidden_size=5", "text_branch_size=6", "min_count=1", "max_length=6", "reference_photos=4"),
-    *("regularization=0.5", "device=cpu", "threads=1"),
+    *("regularization=0.5", "learning_rate=1e-3", "lr_schedule=constant", "device=cpu", "threads=1"),
 )
 
 

@@ -109,7 +109,7 @@ def test_each_half_of_the_photos_takes_its_ranks_from_the_model_chosen_on_the_ot
     assert (crossed.scores["people_n"], crossed.kept) == (7.0, ("epoch 1", "epoch 2"))
     ranks, units = first.rankings["i2t"].ranks, first.rankings["i2t"].units
     expected = np.mean([np.mean(ranks[units % 2 == 1] <= k) for k in (1, 5, 10)])
-    assert first.mean_recall(second_half=True) == pytest.approx(expected)
+    assert first.criterion(second_half=True) == pytest.approx(expected)
 
 
 def test_captions_and_perplexity_are_crossed_too() -> None:

@@ -78,7 +78,19 @@ def test_claims_of_hm_lstm_are_tested_on_rows_with_the_papers_loss_and_schedule(
             values = settings.to_json()
             assert (values["loss"], values["centering"], values["correspondence"]) == ("triplet", "none", "learned")
             assert (values["optimizer"], values["learning_rate"], values["batch_size"]) == ("adam", 8e-3, 64)
-    assert {(claim.better, claim.worse[:5]) for claim in found.claims if not claim.is_ours} == {("hm-lstm", "m-rnn")}
+    readings = {(claim.better, claim.worse[:5]) for claim in found.claims if not claim.is_ours}
+    assert readings == {("hm-lstm", "m-rnn"), ("batch", "m-rnn")}, "both readings of eq. 9"
+
+
+@EACH
+def test_rows_of_a_claim_have_the_same_budget_and_networks_the_same_search(table: Table) -> None:
+    for claim in table.claims:
+        first, second = (row.recipe.model for key in (claim.better, claim.worse) if (row := table.row(key)).recipe)
+        assert first is not None
+        assert second is not None
+        assert len(first.choose) == len(second.choose) > 1, claim.says
+        if "cca" not in (first.model, second.model):
+            assert first.choose == second.choose, claim.says
 
 
 def test_the_types_of_table_4_add_up_to_its_overall_row() -> None:
@@ -98,6 +110,9 @@ def test_an_unknown_name_suggests_the_nearest_or_lists_all() -> None:
 MINE = """
 paper = "Author (2026)"
 
+[grids]
+sizes = ["size=1", "size=2"]
+
 [models.parts]
 model = "cca"
 repeated = false
@@ -106,7 +121,8 @@ repeated = false
 model = "toy"
 settings = "papers/toy"
 changes = ["size=3"]
-choose = ["size=1", "size=2"]
+choose = "sizes"
+keeps = ["size"]
 auxiliary = "parts"
 
 [tables.mine-1]
@@ -140,7 +156,9 @@ def file(tmp_path: Path) -> Path:
 def test_a_file_of_tables_is_read(file: Path) -> None:
     table = find_table(f"{file}:mine-1")
     ours, theirs = table.rows
-    model = Training("toy", "papers/toy", ("size=3",), True, ("size=1", "size=2"), Training("cca", repeated=False))
+    model = Training(
+        "toy", "papers/toy", ("size=3",), True, ("size=1", "size=2"), ("size",), Training("cca", repeated=False)
+    )
     assert (ours.recipe, ours.why_not) == (Recipe("captions", model, caption_options=CaptionOptions(beam=5)), "")
     assert (theirs.recipe, theirs.why_not) == (None, NOT_OURS)
     assert (ours.part, ours.data) == ("(a)", "Flickr8k")

@@ -55,13 +55,12 @@ def test_models_that_rows_share_are_computed_in_one_process(quarters: Dataset) -
     options = make_options(quarters, "entities-3", "entities-4")
     units = tables.all_units(options)
     assert len({unit.folder for _, unit in units}) == len(units)
-    jobs = tables.make_jobs(units)
-    assert sorted(number for job in jobs for number in job.units) == list(range(len(units)))
-    job_of = {path: n for n, job in enumerate(jobs) for number in job.units for path in units[number][1].models}
+    jobs, unit_of = tables.make_jobs(units), {unit.folder: unit for _, unit in units}
+    assert sorted(folder for job in jobs for folder in job.units) == sorted(unit_of)
+    job_of = {path: n for n, job in enumerate(jobs) for folder in job.units for path in unit_of[folder].models}
     for n, job in enumerate(jobs):
-        assert {job_of[path] for number in job.units for path in units[number][1].models} <= {n}
-    [shared] = [job for job in jobs if any("detection" in name for name in job.names)]
-    assert len(shared.units) > 10, "augmented-10, its AP, SAE and the weighted distance with five regularizations each"
+        assert {job_of[path] for folder in job.units for path in unit_of[folder].models} <= {n}
+    assert max(len(job.units) for job in jobs) == 14, "augmented-10, AP, and four times SAE and both distances"
 
 
 def test_features_are_prepared_once_with_the_most_proposals(quarters: Dataset) -> None:
@@ -70,7 +69,7 @@ def test_features_are_prepared_once_with_the_most_proposals(quarters: Dataset) -
     needed = tables.preparations(tables.all_units(options))
     images = [each.settings for each in needed if each.kind == "images"]
     assert [(each.encoder, each.proposal_source.name, each.proposal_source.max_proposals) for each in images] == [
-        ("efficientnet-lite2", "edge-boxes", 200), ("deixis", "head", 200)
+        ("efficientnet-lite2", "edge-boxes-dense", 200), ("deixis", "head", 200)
     ]  # fmt: skip
     assert [each.settings.text_features for each in needed if each.kind == "text"] == ["hglmm", "tfidf"]
 
@@ -105,7 +104,7 @@ def test_tables_are_computed_in_other_processes_and_written_to_the_page(tmp_path
     assert page.startswith("# Results\n")
     assert page.endswith("\n\nThe end.\n")
     assert "replaced text" not in page
-    [line] = [line for line in page.splitlines() if line.startswith("|  | ours |") and "regularization=" in line]
+    line = next(line for line in page.splitlines() if line.startswith("|  | ours |") and "regularization=" in line)
     assert f"{measured['cca']['i2t_r1']:.1f} ±" in line
     assert document["split_hash"][:19] in page
     assert "| BRNN | paper | 22.2 | 48.2 | 61.4 | 15.2 | 37.7 | 50.5 | another group's system |" in page
@@ -220,7 +219,7 @@ def test_every_claim_is_counted_on_the_page_of_claims_or_of_comparisons(tmp_path
 
 
 def test_a_claim_about_an_input_has_no_verdict_on_others(tmp_path: Path) -> None:
-    found = [each for each in tables.claim_verdicts(find_table("two-branch-2"), None) if each.claim.worse == "lstm"]
+    found = [each for each in tables.claim_verdicts(find_table("two-branch-2"), []) if each.claim.worse == "lstm"]
     assert [each.ours for each in found] == ["needs text_features=hglmm"] * 2
     assert [each.recipe.startswith("not measured") for each in found] == [True] * 2
 
@@ -249,14 +248,21 @@ def test_the_head_of_a_table_says_how_epochs_were_chosen(tmp_path: Path) -> None
         save_document(tmp_path / "scores", table, **{"rows": [row], **changes})  # type: ignore[arg-type]
         tables.write_page(page, tmp_path / "scores")
         split = "test" if "split" in changes else "dev"
-        assert f"Flickr8k {split} (`sha256:0123456789ab…`), 3 seeds; {words}." in lines_of(page, "two-branch-1:")
+        line = f"Flickr8k {split} (`sha256:0123456789ab…`), 3 seeds; {words}; computed before each row had a search, "
+        assert f"{line}with one training each." in lines_of(page, "two-branch-1:")
 
 
-def test_a_measured_row_names_its_epochs_and_says_if_the_recipe_was_not_computed(tmp_path: Path) -> None:
+def test_a_measured_row_names_its_epochs_and_its_budget_and_says_if_the_recipe_was_not_computed(tmp_path: Path) -> None:
     table, page = find_table("two-branch-1"), tmp_path / "two-branch.md"
     page.write_text(MARKS)
-    rows = [{"key": "linear", **scores(table, 50.0, [["epoch 7", "epoch 5"], ["epoch 6", "epoch 6"]])}]
-    save_document(tmp_path / "scores", table, rows)
+    rows = [
+        {
+            "key": "linear",
+            **scores(table, 50.0, [["epoch 7", "epoch 5"], ["epoch 6", "epoch 6"]]),
+            "budget": ["a=1", "a=2"],
+        }
+    ]
+    save_document(tmp_path / "scores", table, rows, recipe={"about": {}, "claims": []})
     tables.write_page(page, tmp_path / "scores")
     found = lines_of(page, "two-branch-1:")
     at = next(
@@ -265,6 +271,7 @@ def test_a_measured_row_names_its_epochs_and_says_if_the_recipe_was_not_computed
     assert found[at].endswith("|  |")
     assert found[at + 1] == "|  | recipe |  |  |  |  | not computed |"
     assert found[at + 2].endswith("| 50.00 ± 1.00 | 7 / 5, 6 / 6 |")
+    assert "Each row: the best of 2 trainings (a=1; a=2), chosen with the first seed." in found
 
 
 def test_phrases_of_the_data_stand_below_those_of_the_paper(tmp_path: Path) -> None:
@@ -300,3 +307,58 @@ def test_a_written_page_is_that_of_the_saved_scores(tmp_path: Path, name: str) -
     else:
         tables.write_claims(page, ROOT / "docs" / "scores", ours=name == "comparisons")
     assert page.read_text() == written.read_text(), f"run scripts/tables.py --{name}"
+
+
+def test_a_table_of_two_data_sets_has_two_parts_and_claims_are_tested_on_that_of_the_paper(tmp_path: Path) -> None:
+    table, out, page = find_table("m-rnn-8"), tmp_path / "scores", tmp_path / "m-rnn.md"
+    page.write_text(MARKS)
+    for name, value in (("Flickr8k", 40.0), ("MS COCO", 30.0)):
+        rows = [{"key": key, **scores(table, value, [])} for key in ("bleu", "shared")]
+        further = name != "Flickr8k"
+        claims = [saved_claim("bleu", "shared", "bleu4", "holds", value)]
+        save_document(out, table, rows, claims=claims, data_name=name, further=further)
+        if further:
+            (out / "m-rnn-8.json").rename(out / "m-rnn-8@ms-coco.json")
+        else:
+            kept = (out / "m-rnn-8.json").read_text()
+    (out / "m-rnn-8.json").write_text(kept)
+    tables.write_page(page, out)
+    first, second = (lines_of(page, heading) for heading in ("m-rnn-8: Consensus", "on MS COCO"))
+    assert sum("| 40.0 ± 1.0" in line for line in first) == sum("| 30.0 ± 1.0" in line for line in second) == 2
+    assert any("reranked by CIDEr" in line for line in first), "it says what is missing"
+    assert not any("reranked by CIDEr" in line for line in second)
+    [verdict] = [
+        each.ours
+        for each in tables.claim_verdicts(table, tables._documents(out, table))
+        if each.claim.better == "bleu" and not each.claim.is_ours
+    ]
+    assert verdict.startswith("holds, +30.0")
+
+
+def test_scores_travel_to_another_machine_and_an_unfinished_table_keeps_its_document(
+    quarters: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_store(quarters, tmp_path / "features")
+    changes = [word for change in (*SMALL, f"features_dir={tmp_path / 'features'}") for word in ("--set", change)]
+    out, packed = tmp_path / "scores", tmp_path / "ranks.zip"
+    common = [str(quarters.path), "--inputs", "ours", "--out", str(out), "--ranks", str(packed), *changes]
+    monkeypatch.setattr(tables, "_in_processes", in_this_process)
+    monkeypatch.setattr(tables, "save_documents", lambda *_: None)
+    assert tables.main([*common, "--tables", "entities-3", "--rows", "cca", "--runs", str(tmp_path / "first")]) == 0
+    monkeypatch.setattr(training_runner, "train", None)  # nothing is left to train
+    assert tables.main([*common, "--tables", "entities-3", "--rows", "cca", "--runs", str(tmp_path / "second")]) == 0
+    names = [{each.name for each in (tmp_path / run / "scores").iterdir()} for run in ("first", "second")]
+    assert names[0] == names[1] != set()
+
+
+def in_this_process(function: object, work: list[object], jobs: int, left: object, log: Path) -> bool:
+    for each in work:
+        function(each)  # type: ignore[operator]
+    return True
+
+
+def test_rows_that_claims_need_come_first(quarters: Dataset) -> None:
+    options = make_options(quarters, "entities-5", "entities-3", changes=())
+    names = [name.split()[0] for name, _ in tables.all_units(options)]
+    assert names[0] == "entities-3"
+    assert names.index("entities-5") > names.count("entities-3") / 2

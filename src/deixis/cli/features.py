@@ -75,7 +75,10 @@ def features(
     crops: Annotated[int, option("10", "With --encoder: add the mean over ten crops.", show_default=False)] = 0,
     proposals: Annotated[
         str | None,
-        option("NAME", "With --encoder: add region proposals of head, edge-boxes, selective-search or fixed."),
+        option(
+            "NAME",
+            "With --encoder: add region proposals of head, edge-boxes, edge-boxes-dense, selective-search or fixed.",
+        ),
     ] = None,
     top: Annotated[int | None, option("N", "With --proposals: maximum number per photo (default: 100).", min=1)] = None,
     images: Annotated[

@@ -66,10 +66,7 @@ def table(
     images: Images = None,
     inputs: Annotated[
         Inputs,
-        typer.Option(
-            help="Encoder, proposals and text features: ours; those of the paper's recipe, for two-branch-1, -2 and "
-            "-batches, entities-3, m-rnn-3 and hm-lstm-1; or both."
-        ),
+        typer.Option(help="Encoder, proposals and text features: ours; those of the paper's recipe; or both."),
     ] = Inputs.OURS,
     saved: Annotated[bool, flag("--saved", "Print what was computed before, and compute nothing.")] = False,
     json: Json = False,
@@ -300,6 +297,13 @@ def _about_scores(table: Table, found: TableResult, data: Dataset) -> Iterator[s
         halves = " (of the first half / of the second)" if found.crossed else ""
         rows = (f"{key} {', '.join(' / '.join(seed) for seed in seeds)}" for key, seeds in kept.items())
         yield f"chosen for each seed{halves}: {'; '.join(rows)}"
+    tried: dict[tuple[str, ...], list[str]] = {}
+    for key in found.ours:
+        tried.setdefault(found.budgets.get(key, ()), []).append(key)
+    if any(tried):
+        for settings, keys in tried.items():
+            models = f"the best of {len(settings)} trainings: {', '.join(settings)}" if settings else "one training"
+            yield f"budget of {', '.join(keys[:_MAX_LISTED])}{' …' * (len(keys) > _MAX_LISTED)}: {models}"
     yield "; ".join(f"{name}: {values_in_words(words)}" for name, words in found.about.items())
 
 
@@ -339,6 +343,7 @@ def _document(table: Table, ours: _Ours | None) -> dict[str, Any]:
         "data_hash": dataset.manifest.hash,
         "split": found.split or None,
         "split_hash": found.split_hash or None,
+        "photos": dataset.manifest.splits.get(found.split),
         "seeds": found.seeds,
         "halves": found.crossed,
         "command": ours.command,
@@ -367,6 +372,7 @@ def _row_document(table: Table, row: Row, results: Mapping[Inputs, TableResult])
         if row.key in found.ours:
             scores = _score_document(names, found.ours[row.key])
             document |= scores if kind is Inputs.OURS else {"recipe": scores}
+            document["budget"] = list(found.budgets.get(row.key, ()))
     return document
 
 

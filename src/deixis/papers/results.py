@@ -127,15 +127,23 @@ class ModelScores:
         except (OSError, ValueError, KeyError, TypeError, AttributeError, BadZipFile) as error:
             raise DeixisError(f"{folder}: damaged; remove it to compute it again ({error})") from None
 
-    def mean_recall(self, second_half: bool | None = None) -> float:
-        """Mean R@K over rankings and K, of the queries in one half of the photos or in both."""
+    def criterion(self, second_half: bool | None = None) -> float:
+        """The score that chooses among settings, on one half of the photos or on all: higher is better.
+
+        That of rankings is the mean R@K over directions and K, that of captions the likelihood of people's captions.
+        """
+        if self.likelihoods:
+            bits, words = np.array(list(self.likelihoods.values())).T
+            chosen = slice(None) if second_half is None else self._halves == second_half
+            return -float(bits[chosen].sum() / words[chosen].sum())
         recalls = []
-        for ranking in self.rankings.values():
+        whole = {"": self.rankings[""]} if "" in self.rankings else self.rankings  # not those of types and phrases
+        for ranking in whole.values():
             asked = np.ones(len(ranking.ranks), dtype=bool)
             if second_half is not None:
                 asked = self._halves[ranking.units] == second_half
             recalls += [float(np.mean(ranking.ranks[asked] <= k)) for k in KS if asked.any()]
-        return float(np.mean(recalls)) if recalls else 0.0
+        return float(np.mean(recalls)) if recalls else -np.inf  # there are none if the training diverged
 
     @property
     def _halves(self) -> BoolArray:

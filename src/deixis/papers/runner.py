@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from deixis.data.dataset import Dataset
-from deixis.errors import DeixisError
+from deixis.errors import DeixisError, DivergedError
 from deixis.models.evaluation import EvaluationData
 from deixis.models.training.data import validation_split
 from deixis.models.training.run_record import photo_hash
@@ -18,7 +18,7 @@ from deixis.papers.claims import ClaimTest, check_claims
 from deixis.papers.datasets import count_batches, count_chains, count_pairs, describe_recurrent_layer, identify_dataset
 from deixis.papers.results import ModelScores, RowResult, cross_halves
 from deixis.papers.scores import score_captions, score_combined, score_detection, score_grounding, score_task
-from deixis.papers.tables import Claim, Recipe, Row, Table, Training
+from deixis.papers.tables import CaptionOptions, Claim, Recipe, Row, Table, Training
 from deixis.papers.training import HALVES, MissingScoresError, TableModels
 from deixis.storage.progress import OnProgress, no_progress
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from deixis.models.m_rnn.pipeline import CaptionPipeline
 
 COMMON_PHRASES = "common in this data, not among the paper's"
+
+SEARCH_SEED = 0
+"""The seed whose models choose among the alternatives of a row; the other seeds take its choice."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class TableResult:
     seeds: int = 0  # number of models per recipe
     crossed: bool = False  # whether choices were made on one half of the split and scored on the other
     about: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # several values where rows differ
+    budgets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by row key, the settings that were tried
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,11 @@ class TableRunner:
             max(len(models) for models in done.values()) if scored else 0,
             scored and self.split == self.dev_split,
             _distinct_values(scores.about for scores in all_scores),
+            {
+                key: settings_tried(self.alternatives(recipe))
+                for key, recipe in recipes.items()
+                if not recipe.counts_only
+            },
         )
 
     def _testable(self, claims: Sequence[Claim]) -> list[Claim]:
@@ -108,51 +117,46 @@ class TableRunner:
             return [recipe]
         return [replace(recipe, model=each) for each in self.models.alternatives(recipe.model)]
 
-    def choosing_runners(self, recipe: Recipe, several: bool) -> list[TableRunner]:
-        """The runners that score the alternatives of a row, to choose one of them or because there is only one."""
-        if self.dev_split is None or not (several or is_repeated(recipe)):
-            return [self]
-        if self.split != self.dev_split:
-            return [replace(self, split=self.dev_split) if several else self]
-        if not is_repeated(recipe):
-            return [self]
-        return [replace(self, models=replace(self.models, select_on=half)) for half in HALVES]
-
     def _score_seeds(self, recipe: Recipe, label: str) -> Iterator[ModelScores]:
+        """Score a row with the epochs and the settings that the validation split chooses, once for each seed."""
         seeds = self.seeds if is_repeated(recipe) else 1
         for seed in range(seeds):
-            yield self._choose_and_score(recipe, seed, f"{label}, seed {seed + 1} of {seeds}" if seeds > 1 else label)
+            name = f"{label}, seed {seed + 1} of {seeds}" if seeds > 1 else label
+            found = []
+            for choice in self.choices(recipe):
+                best, alternatives = choice.best(name), len(choice.alternatives)
+                scores = choice.scorer.scores(best, seed, f"{name}{choice.label}")
+                found.append(_with_choice(scores, choice) if alternatives > 1 else scores)
+            yield cross_halves(*found) if len(found) == 2 and all(each.scores for each in found) else found[0]
 
-    def _choose_and_score(self, recipe: Recipe, seed: int, label: str) -> ModelScores:
-        """Score a row with the epoch and the settings that the validation split chooses.
+    def choices(self, recipe: Recipe) -> list[Choice]:
+        """How a row is scored: by one choice of its model, or by one on each half of the photos.
 
-        If the validation split is scored itself, each half of it is scored with the choice of the other half.
+        There are two if the validation split is scored itself: each half is scored with the choice of the other half.
         """
-        alternatives = self.alternatives(recipe)
-        runners = self.choosing_runners(recipe, len(alternatives) > 1)
-        choosing = is_repeated(recipe) or len(alternatives) > 1
-        if not choosing or self.dev_split is None:
-            return self.scores(alternatives[0], seed, label)
+        alternatives = tuple(self.alternatives(recipe))
+        if self.dev_split is None or not (is_repeated(recipe) or len(alternatives) > 1):
+            return [Choice(self, self, alternatives[:1])]
         if self.split != self.dev_split:
-            best = alternatives[0]
-            if len(alternatives) > 1:
-                best = max(alternatives, key=lambda each: runners[0].scores(each, seed, label).mean_recall())
-            return _with_choice(self.scores(best, seed, label), best, alternatives)
-        chosen = []
-        for second in (False, True):
-            half = f"{label}, chosen on the {'second' if second else 'first'} half" if is_repeated(recipe) else label
-            runner = runners[-1] if second else runners[0]
-            found = [(each, runner.scores(each, seed, half)) for each in alternatives]
-            best, scores = max(found, key=lambda each: each[1].mean_recall(second)) if len(found) > 1 else found[0]
-            chosen.append(_with_choice(scores, best, alternatives))
-        return cross_halves(*chosen)
+            return [Choice(replace(self, split=self.dev_split), self, alternatives)]
+        runners = [self, self]
+        if is_repeated(recipe):
+            runners = [replace(self, models=replace(self.models, select_on=half)) for half in HALVES]
+        labels = [f", chosen on the {half} half" if is_repeated(recipe) else "" for half in ("first", "second")]
+        return [
+            Choice(runner, runner, alternatives, second_half=bool(number), label=labels[number])
+            for number, runner in enumerate(runners)
+        ]
 
     def scores(self, recipe: Recipe, seed: int, label: str) -> ModelScores:
         """The scores of one model, computed now if they were not computed before."""
 
         def compute() -> ModelScores:
             with self.show_progress(label) as on_progress:
-                return self._compute(recipe, seed, on_progress)
+                try:
+                    return self._compute(recipe, seed, on_progress)
+                except DivergedError:  # the search then takes another learning rate
+                    return ModelScores({}, kept=("diverged",))
 
         return self.models.runs.scores(recipe.task, self.about(recipe, seed), compute)
 
@@ -208,11 +212,47 @@ class TableRunner:
         return replace(found, about={**about, **found.about}, kept=kept)
 
 
-def _with_choice(scores: ModelScores, recipe: Recipe, alternatives: Sequence[Recipe]) -> ModelScores:
-    """Add the setting that was chosen, if there was a choice."""
-    if len(alternatives) < 2 or recipe.model is None:
-        return scores
-    return replace(scores, kept=tuple(f"{recipe.model.changes[-1]} {each}".strip() for each in scores.kept or ("",)))
+@dataclass(frozen=True)
+class Choice:
+    """The choice among the alternatives of a row, by the scores of the models of the first seed."""
+
+    chooser: TableRunner
+    scorer: TableRunner
+    alternatives: tuple[Recipe, ...]
+    second_half: bool | None = None  # the half of the photos that chooses; None for all
+    label: str = ""
+
+    @property
+    def searched(self) -> list[Recipe]:
+        """The recipes whose scores choose; none if there is only one alternative."""
+        if len(self.alternatives) < 2:
+            return []
+        return [replace(each, caption_options=CaptionOptions()) for each in self.alternatives]
+
+    def best(self, label: str) -> Recipe:
+        """The best alternative; they are scored now if they were not scored before."""
+        if len(self.alternatives) < 2:
+            return self.alternatives[0]
+        found = [
+            self.chooser.scores(each, SEARCH_SEED, f"{label}{self.label}").criterion(self.second_half)
+            for each in self.searched
+        ]
+        return self.alternatives[int(np.argmax(found))]
+
+
+def _with_choice(scores: ModelScores, choice: Choice) -> ModelScores:
+    """Add the settings that were chosen: those in which the alternatives differ."""
+    chosen = settings_tried(choice.alternatives)[choice.alternatives.index(choice.best(""))]
+    return replace(scores, kept=tuple(f"{chosen} {each}".strip() for each in scores.kept or ("",)))
+
+
+def settings_tried(alternatives: Sequence[Recipe]) -> tuple[str, ...]:
+    """Return the settings of each alternative that not all of them have; empty if there is only one."""
+    lists = [each.model.changes for each in alternatives if each.model]
+    if len(lists) < 2:
+        return ()
+    shared = set.intersection(*map(set, lists))
+    return tuple(" ".join(change for change in changes if change not in shared) for changes in lists)
 
 
 def row_applies(row: Row, table: Table, dataset: Dataset) -> bool:

@@ -47,7 +47,8 @@ class Training:
     settings: str = ""  # a preset; empty for the defaults
     changes: tuple[str, ...] = ()  # on top of it, each as ``key=value``
     repeated: bool = True  # whether seeds differ; CCA has a closed form
-    choose: tuple[str, ...] = ()  # alternatives for one setting, each as ``key=value``; the validation split chooses
+    choose: tuple[str, ...] = ()  # alternatives that the validation split chooses from, each ``key=value key=value …``
+    keeps: tuple[str, ...] = ()  # settings that the inputs of the paper's recipe leave as they are
     auxiliary: Training | None = None  # a region–phrase model on whose output this one is trained
 
 
@@ -160,7 +161,7 @@ def read_tables(path: Path) -> dict[str, Table]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DeixisError(f"{path}: not TOML ({error})") from None
     try:
-        models = _read_models(document.get("models", {}))
+        models = _read_models(document.get("models", {}), document.get("grids", {}))
         return {name: _read_table(name, document["paper"], entry, models) for name, entry in document["tables"].items()}
     except KeyError as error:
         raise DeixisError(f"{path}: {error.args[0]!r} is missing") from None
@@ -168,10 +169,12 @@ def read_tables(path: Path) -> dict[str, Table]:
         raise DeixisError(f"{path}: not a file of tables ({error})") from None
 
 
-def _read_models(entries: Mapping[str, Any]) -> dict[str, Training]:
+def _read_models(entries: Mapping[str, Any], grids: Mapping[str, Sequence[str]]) -> dict[str, Training]:
     models: dict[str, Training] = {}
     for name, entry in entries.items():  # an auxiliary model comes before the model that uses it
-        lists = {key: tuple(entry.get(key, ())) for key in ("changes", "choose")}
+        choose = entry.get("choose", ())  # a list, or the name of a grid
+        lists = {key: tuple(entry.get(key, ())) for key in ("changes", "keeps")}
+        lists["choose"] = tuple(grids[choose] if isinstance(choose, str) else choose)
         auxiliary = models[entry["auxiliary"]] if "auxiliary" in entry else None
         models[name] = Training(**{**entry, **lists, "auxiliary": auxiliary})
     return models

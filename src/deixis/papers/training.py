@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from deixis.models.training.settings import Settings
 
 
-FOLDER = "experiments"
-"""Default directory, inside that of the data set."""
+FOLDER, SCORE_FOLDER = "experiments", "scores"
+"""Default directory, inside that of the data set, and the directory of scores in it."""
 
 ABOUT = "about.json"
 _DIGITS = 12
@@ -57,7 +57,7 @@ class ExperimentFolder:
         return self.folder / "models" / f"{name}-{hash_settings(about)}"
 
     def score_folder(self, name: str, about: Mapping[str, Any]) -> Path:
-        return self.folder / "scores" / f"{name}-{hash_settings(about)}"
+        return self.folder / SCORE_FOLDER / f"{name}-{hash_settings(about)}"
 
     def scores(self, name: str, about: Mapping[str, Any], compute: Callable[[], ModelScores]) -> ModelScores:
         """Return saved scores; compute and save them if there are none."""
@@ -106,8 +106,8 @@ class TableModels:
         return tuple(Path(folder) for folder in values if folder)
 
     def settings(self, training: Training, seed: int) -> Settings:
-        last = [*self.changes, f"seed={seed}"]
-        before, after = (_changes_for(training, changes) for changes in (DEFAULT_CHANGES, last))
+        given = [change for change in self.changes if _setting_name(change) not in training.keeps]
+        before, after = (_changes_for(training, changes) for changes in (DEFAULT_CHANGES, [*given, f"seed={seed}"]))
         return _settings(training, [*before, *training.changes, *after])
 
     def _shares_run(self, training: Training) -> bool:
@@ -128,10 +128,12 @@ class TableModels:
     def alternatives(self, training: Training) -> list[Training]:
         """The models that the validation split chooses from; only one if a change names their setting."""
         changed = {_setting_name(change) for change in self.changes}
-        choices = [choice for choice in training.choose if _setting_name(choice) not in changed]
-        if not choices:
-            return [replace(training, choose=())]
-        return [replace(training, choose=(), changes=(*training.changes, choice)) for choice in choices]
+        choices = (
+            tuple(change for change in choice.split() if _setting_name(change) not in changed)
+            for choice in training.choose
+        )
+        distinct = list(dict.fromkeys(choices)) or [()]
+        return [replace(training, choose=(), changes=(*training.changes, *choice)) for choice in distinct]
 
     def for_regions(self, training: Training) -> Training:
         """Return the same model with vectors of photos that have the size of those of regions, to score both."""
@@ -204,23 +206,24 @@ class TableModels:
                 on_progress=self.on_progress,
             )
             outcome = result.outcome if result else None
-            epochs = {"": outcome.best.epoch} if outcome else {}
+            chosen = {"": outcome.best} if outcome else {}
             if outcome and shared:
-                epochs = select_epochs(path, outcome.evaluations, settings[TrainSettings].patience)
+                chosen = select_epochs(path, outcome.evaluations, settings[TrainSettings].patience)
+            kept = {name: f"epoch {best.epoch} ({best.step:,} steps)" for name, best in chosen.items()}
             with new_file(path / DONE) as unfinished:
-                unfinished.write_text(json.dumps({"epochs": epochs}) + "\n", encoding="utf-8")
+                unfinished.write_text(json.dumps({"kept": kept}) + "\n", encoding="utf-8")
         return path / self.select_on if shared else path
 
     def kept_epoch(self, training: Training, seed: int) -> tuple[str, ...]:
         """The epoch whose weights a trained network has, in words; empty for a model with a closed form."""
         self.model_path(training, seed)
         path = self.runs.model(training.model, self.about(training, seed))
-        epochs = json.loads((path / DONE).read_text(encoding="utf-8"))["epochs"]
-        epoch = epochs.get(self.select_on if self._shares_run(training) else "")
-        return (f"epoch {epoch}",) if epoch else ()
+        kept = json.loads((path / DONE).read_text(encoding="utf-8"))["kept"]
+        words = kept.get(self.select_on if self._shares_run(training) else "")
+        return (words,) if words else ()
 
 
-def select_epochs(run: Path, evaluations: Mapping[str, Sequence[DevScores]], patience: int) -> dict[str, int]:
+def select_epochs(run: Path, evaluations: Mapping[str, Sequence[DevScores]], patience: int) -> dict[str, DevScores]:
     """Save the model of the best epoch on each validation set into a folder of its name; remove the other epochs."""
     from deixis.models.pipeline import load
     from deixis.models.training.checkpoints import WEIGHTS, best_epoch, load_weights, read_checkpoint, with_prefix
@@ -231,7 +234,7 @@ def select_epochs(run: Path, evaluations: Mapping[str, Sequence[DevScores]], pat
         best, _ = best_epoch(scores, patience)
         if best is None:
             raise DeixisError(f"{run}: no epoch was scored on {name}")
-        chosen[name] = best.epoch
+        chosen[name] = best
         pipeline, weights = load(run), epoch_path(run, best.epoch)
         load_weights(pipeline.model.network, with_prefix(WEIGHTS, read_checkpoint(weights)[0]), weights)
         card = f"# {pipeline.kind}: epoch {best.epoch} of {run.name}, the best on {name} by `{best.monitor}`\n"

@@ -59,16 +59,17 @@ class Recurrence(nn.Module):
         return torch.stack(states, 1), state
 
 
-class ReluRecurrence(Recurrence):
-    """Eq. 2: r(t) = relu(U_r · r(t − 1) + w(t)), with r(0) = 0."""
+class SimpleRecurrence(Recurrence):
+    """Eq. 2: r(t) = f(U_r · r(t − 1) + w(t)), with r(0) = 0; f is a ReLU, or one of footnote 3."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, nonlinearity: str = "relu") -> None:
         super().__init__(size, size)
+        self.nonlinearity = {"relu": torch.relu, "sigmoid": torch.sigmoid, "tanh": scaled_tanh}[nonlinearity]
         self.weight = nn.Parameter(torch.empty(size, size))  # U_r
         nn.init.orthogonal_(self.weight)
 
     def step(self, projected: Tensor, state: State) -> State:
-        return (torch.relu(projected + functional.linear(state[0], self.weight)),)
+        return (self.nonlinearity(projected + functional.linear(state[0], self.weight)),)
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ class MRNNNetwork(nn.Module):
         first = second if settings.single_embedding else settings.first_embedding_dim
         self.first = nn.Embedding(vocabulary_size + 3, first)  # embedding I
         self.second = None if settings.single_embedding else nn.Linear(first, second)  # embedding II
-        self.recurrent = recurrent or ReluRecurrence(second)
+        self.recurrent = recurrent or SimpleRecurrence(second, settings.recurrence)
         self.from_word: nn.Linear | None = None  # V_w
         if settings.multimodal_word_input != "none":
             word_dim = first if settings.multimodal_word_input == "first" else second

@@ -80,6 +80,8 @@ class MRNNSettings(SentenceSettings):
     image_input
         Layer that the image feeds: multimodal, recurrent (added to embedding II), both, both-shared (both with the
         same weights) or nowhere.
+    recurrence
+        Nonlinearity of the recurrent layer: relu (eq. 2), or sigmoid or tanh (scaled), which footnote 3 tried.
     tie_word_weights
         Use the transposed word embeddings as output weights (m-RNN-shared).
     tied_projection
@@ -94,6 +96,7 @@ class MRNNSettings(SentenceSettings):
     single_embedding: bool = False
     multimodal_word_input: Literal["second", "first", "none"] = "second"
     image_input: Literal["multimodal", "recurrent", "both", "both-shared", "nowhere"] = "multimodal"
+    recurrence: Literal["relu", "sigmoid", "tanh"] = "relu"
     tie_word_weights: bool = False
     tied_projection: Literal["linear", "relu"] = "linear"
     standardize_images: bool = True

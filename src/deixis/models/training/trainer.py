@@ -15,7 +15,7 @@ from typing import Any, Generic
 import torch
 from torch import Tensor, nn
 
-from deixis.errors import DeixisError
+from deixis.errors import DeixisError, DivergedError
 from deixis.models.networks import move_tensors, tensor_fields
 from deixis.models.training.checkpoints import (
     AVERAGE,
@@ -404,7 +404,7 @@ class Trainer(Generic[Batch]):
             return
         step, epoch = self._position.step, self._position.epoch + 1
         if not all(map(math.isfinite, means.values())):
-            raise DeixisError(
+            raise DivergedError(
                 f"{self.out}: the loss is not finite (step {step:,}); "
                 f"try a lower learning_rate than {self.settings.learning_rate:g}, warmup_steps, or max_grad_norm=1"
             )

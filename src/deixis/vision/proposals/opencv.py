@@ -96,6 +96,15 @@ class EdgeBoxes(_Search):
         return best_boxes(boxes, [] if scores is None else np.ravel(scores), photo.size, top)
 
 
+class DenseEdgeBoxes(EdgeBoxes):
+    """Edge Boxes that overlap more, for training: more proposals lie on an object, and fewer objects have one."""
+
+    name = "edge-boxes-dense"
+
+    def __init__(self) -> None:
+        super().__init__(EdgeBoxesSettings(overlap=0.9))
+
+
 def contours(cv2: Any, pixels: NDArray[np.uint8], blur: float) -> tuple[Plane, Plane]:
     """Return the strength of the contour at each pixel, 0 to 1, and the angle of its normal, 0 to π.
 
