@@ -20,9 +20,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from deixis.evaluation.items import Item, distinct_phrase, localization_items
+from deixis.evaluation.items import Item, localization_items
 from deixis.evaluation.phrase_localization import compare_localization, localization
 from deixis.evaluation.predictions import Prediction
+from deixis.tokens import distinct_phrase
 
 T = TypeVar("T")
 XYXY = tuple[float, float, float, float]

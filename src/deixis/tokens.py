@@ -243,3 +243,15 @@ def _normalize(token: str) -> str:
     if not token.isascii():
         token = re.sub(_DELETED, "", token.replace("\xad", ""))  # compiled once, when it is first needed
     return token.replace("&amp;", "&").replace("&apos;", "'")
+
+
+_ARTICLES = ("a", "an", "the")
+
+
+def distinct_phrase(phrase: str) -> str:
+    """Normalize a phrase: lower case, single spaces, no leading *a*, *an* or *the*.
+
+    As in Table 5 of the Entities paper, which lists "man" and "two men".
+    """
+    words = phrase.lower().split()
+    return " ".join(words[1:] if len(words) > 1 and words[0] in _ARTICLES else words)

@@ -17,6 +17,7 @@ from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.pairs import RegionPhrasePairs, training_set_sizes
 from deixis.data.records import Box, Caption, Mention, Photo
 from deixis.errors import DatasetError
+from deixis.tokens import distinct_phrase
 from tests.models.training.region_pairs import made, photo_of, random_pairs, worlds
 
 World = tuple[list[Photo], dict[str, np.ndarray]]
@@ -90,12 +91,21 @@ def test_phrases_of_a_chain_are_those_of_its_pairs(world: World) -> None:
 def test_resampling_keeps_at_most_the_given_number_of_regions_per_phrase(world: World, most: int, seed: int) -> None:
     pairs = made(world)
     kept = pairs.resample(most, seed)
-    regions = set(zip(pairs.phrase.tolist(), pairs.chain.tolist(), strict=True))
-    kept_regions = list(zip(kept.phrase.tolist(), kept.chain.tolist(), strict=True))
+    names = [distinct_phrase(phrase) for phrase in pairs.phrases]
+    regions = {(names[phrase], chain) for phrase, chain in zip(pairs.phrase, pairs.chain.tolist(), strict=True)}
+    kept_regions = [(names[phrase], chain) for phrase, chain in zip(kept.phrase, kept.chain.tolist(), strict=True)]
     assert len(set(kept_regions)) == len(kept_regions)
     assert set(rows_of(kept)) <= set(rows_of(pairs))
     before, after = Counter(phrase for phrase, _ in regions), Counter(phrase for phrase, _ in kept_regions)
     assert after == {phrase: min(count, most) for phrase, count in before.items()}
+
+
+def test_phrases_that_differ_in_an_article_are_one() -> None:
+    photo = photo_of(
+        1, [[("a dog", "1")], [("The dog", "2")], [("two dogs", "1")]], {"1": [(0, 0, 5, 5)], "2": [(3, 3, 9, 9)]}
+    )
+    pairs = RegionPhrasePairs.from_photos([photo], lambda photo_id: NO_PROPOSALS)
+    assert (len(pairs.resample(1)), len(pairs.resample(10))) == (2, 3)
 
 
 def test_resampling_depends_on_the_seed_only() -> None:

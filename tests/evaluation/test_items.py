@@ -10,7 +10,6 @@ from deixis.data.records import Box, Caption, Chain, Mention, Photo
 from deixis.errors import DatasetError
 from deixis.evaluation.items import (
     Item,
-    distinct_phrase,
     distinct_phrases,
     indices_by_type,
     localization_items,
@@ -18,6 +17,7 @@ from deixis.evaluation.items import (
     sentences_of,
     typical_wording,
 )
+from deixis.tokens import distinct_phrase
 
 DOG = Photo(
     "1",

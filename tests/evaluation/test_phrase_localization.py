@@ -16,7 +16,7 @@ from deixis.errors import DeixisError
 from deixis.evaluation.average_precision import PhotoRanking, mean_precision
 from deixis.evaluation.baselines import FixedBoxes
 from deixis.evaluation.intervals import ONE_PHOTO
-from deixis.evaluation.items import Item, distinct_phrase
+from deixis.evaluation.items import Item
 from deixis.evaluation.phrase_localization import (
     RankedPredictions,
     compare_localization,
@@ -24,6 +24,7 @@ from deixis.evaluation.phrase_localization import (
     score_statistics,
 )
 from deixis.evaluation.predictions import NegativePrediction, Prediction
+from deixis.tokens import distinct_phrase
 from tests.evaluation.plain_localization import XYXY, plain_ap, plain_ranking, plain_recall, plain_suppressed
 
 whole = st.integers(0, 8)

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from deixis import geometry
 from deixis.errors import DeixisError
 from deixis.evaluation.intervals import Interval, Result
-from deixis.evaluation.items import Item, distinct_phrase, distinct_phrases
+from deixis.evaluation.items import Item, distinct_phrases
 from deixis.evaluation.phrase_localization import localization
 from deixis.evaluation.phrase_precision import CandidateBoxes, photo_precisions, phrase_precision
 from deixis.evaluation.predictions import NegativePrediction, Prediction
 from deixis.evaluation.score_matrix import ScoreBlocks
+from deixis.tokens import distinct_phrase
 
 PHRASES = ["A man", "the man", "two men", "a dog", "Man"]
 KINDS = [(), ("people",), ("people", "animals"), ("other",)]

@@ -104,7 +104,7 @@ def test_inputs_like_the_papers_fit_the_models_of_the_table(name: str, dataset: 
     rows = tuple(row for row in table.rows if row.key in ("cca", "chunks", "lstm", "m-rnn", "chain"))
     few = replace(table, rows=rows or table.rows)
     found = make_runner(dataset, folder, "text_components=2", *table.paper_inputs).run(few)
-    assert set(found.ours) == {row.key for row in few.rows}
+    assert {row.key for row in few.rows if row.recipe and not row.recipe.group} <= set(found.ours)
     assert found.ours
 
 

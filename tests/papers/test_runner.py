@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from deixis.data.dataset import Dataset, Photos
-from deixis.errors import DatasetError, DeixisError
+from deixis.errors import DatasetError, DeixisError, DivergedError
 from deixis.evaluation.captions import caption_scores
 from deixis.evaluation.intervals import values_of
 from deixis.evaluation.items import Item, localization_items, regions_of, sentences_of
@@ -681,3 +681,43 @@ def test_common_phrases_of_equal_number_are_in_the_order_of_their_names() -> Non
 def test_a_note_with_many_values_gives_their_number() -> None:
     assert values_in_words(("a", "b", "c", "d")) == "a or b or c or d"
     assert values_in_words(tuple("abcdefgh")) == "8 different values, in the JSON document"
+
+
+def test_the_first_seed_chooses_for_all_and_a_diverged_training_is_not_chosen(
+    quarters: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [row] = only("two-branch-2", "one-way").rows
+    assert row.recipe is not None
+    assert row.recipe.model is not None
+    rates = ("learning_rate=9", "learning_rate=0.05 epochs=1", "learning_rate=0.05 epochs=2")
+    model = replace(row.recipe.model, choose=rates)
+    table = replace(find_table("two-branch-2"), rows=(replace(row, recipe=replace(row.recipe, model=model)),))
+    trained: list[tuple[float, int, int]] = []
+    original = TableRunner._compute
+
+    def compute(self: TableRunner, recipe: Recipe, seed: int, on_progress: OnProgress) -> ModelScores:
+        values = self.models.settings(recipe.model, seed).to_json()  # type: ignore[arg-type]
+        trained.append((values["learning_rate"], values["epochs"], seed))
+        if values["learning_rate"] == 9:
+            raise DivergedError("not finite")
+        return original(self, recipe, seed, on_progress)
+
+    monkeypatch.setattr(TableRunner, "_compute", compute)
+    small = tuple(change for change in SMALL_NETWORK if not change.startswith(("learning_rate", "epochs")))
+    found = make_runner(quarters, small).run(table)
+    assert {seed for rate, _, seed in trained if rate == 9} == {0}
+    assert len([each for each in trained if each[2] == 1]) == 2, "one setting for each half"
+    for seed in found.ours["one-way"].kept:
+        assert all(re.match(r"learning_rate=0.05 epochs=[12] epoch [12] ", each) for each in seed)
+    assert found.budgets["one-way"] == rates
+
+
+def test_a_row_keeps_settings_that_the_recipe_would_change(quarters: Dataset) -> None:
+    table = find_table("two-branch-2")
+    models = make_runner(quarters, table.paper_inputs).models
+    for key, words in (("lstm", ""), ("both-ways", "shipped")):
+        recipe = table.row(key).recipe
+        assert recipe is not None
+        assert recipe.model is not None
+        values = models.settings(recipe.model, 0).to_json()
+        assert (values["word_vectors"], values["word_dim"]) == (words, 256)

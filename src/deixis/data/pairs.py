@@ -18,6 +18,7 @@ from deixis import geometry
 from deixis.arrays import expand_runs
 from deixis.data.records import Caption, Mention, Photo
 from deixis.errors import DatasetError
+from deixis.tokens import distinct_phrase
 
 Integers = npt.NDArray[np.int64]
 
@@ -150,18 +151,21 @@ class RegionPhrasePairs:
         return RaggedArray.from_owners(both[:, 0], both[:, 1], len(self.gold))
 
     def resample(self, max_regions: int, seed: int = 0) -> RegionPhrasePairs:
-        """Draw at most `max_regions` regions for each phrase, and keep one pair for each.
+        """Draw at most `max_regions` regions for each distinct phrase, and keep one pair for each.
 
-        Flickr30k Entities trains on sets with 1 and 10 regions, so that common phrases do not dominate. Regions and
-        phrases keep their numbers.
+        Flickr30k Entities trains on sets with 1 and 10 regions, so that common phrases do not dominate. Phrases that
+        differ in an article are one, as in its Table 5. Regions and phrases keep their numbers.
         """
         if max_regions < 1:
             raise DatasetError(f"resampling: {max_regions} regions per phrase; at least 1 is required")
         shuffled = np.random.default_rng(seed).permutation(len(self))
-        _, first = np.unique(np.stack([self.phrase, self.chain], axis=1)[shuffled], axis=0, return_index=True)
+        numbers: dict[str, int] = {}
+        distinct = np.array([numbers.setdefault(distinct_phrase(phrase), len(numbers)) for phrase in self.phrases])
+        group = distinct[self.phrase]
+        _, first = np.unique(np.stack([group, self.chain], axis=1)[shuffled], axis=0, return_index=True)
         different = shuffled[np.sort(first)]
-        by_phrase = different[np.argsort(self.phrase[different], kind="stable")]
-        phrase = self.phrase[by_phrase]
+        by_phrase = different[np.argsort(group[different], kind="stable")]
+        phrase = group[by_phrase]
         rank = np.arange(len(phrase)) - np.searchsorted(phrase, phrase)
         return self.select(np.sort(by_phrase[rank < max_regions]))
 

@@ -19,13 +19,12 @@ from deixis import geometry
 from deixis.arrays import IntArray
 from deixis.data.records import ENTITY_TYPES, Photo
 from deixis.errors import DatasetError, DeixisError
+from deixis.tokens import distinct_phrase
 
 Protocol = Literal["union", "any"]
 """`union`: the gold box is the union of all boxes of the chain; `any`: each box of the chain is a gold box."""
 
 PROTOCOLS: tuple[Protocol, ...] = ("union", "any")
-
-_ARTICLES = ("a", "an", "the")
 
 
 def check_protocol(protocol: str) -> None:
@@ -100,15 +99,6 @@ def _caption_items(photo: Photo, index: int) -> Iterable[Item]:
                 tuple(box.xyxy for box in boxes),
                 size,
             )
-
-
-def distinct_phrase(phrase: str) -> str:
-    """Normalize a phrase: lower case, single spaces, no leading *a*, *an* or *the*.
-
-    As in Table 5 of the Entities paper, which lists "man" and "two men".
-    """
-    words = phrase.lower().split()
-    return " ".join(words[1:] if len(words) > 1 and words[0] in _ARTICLES else words)
 
 
 def indices_by_phrase(phrases: Iterable[str]) -> dict[str, IntArray]:

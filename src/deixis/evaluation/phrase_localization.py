@@ -34,7 +34,6 @@ from deixis.evaluation.items import (
     Item,
     Protocol,
     check_protocol,
-    distinct_phrase,
     distinct_phrases,
     indices_by_phrase,
     indices_by_type,
@@ -50,6 +49,7 @@ from deixis.evaluation.ranked_boxes import (
     kept_by_nms,
     rank_boxes,
 )
+from deixis.tokens import distinct_phrase
 
 _NO_BOXES = np.empty((0, 4)), np.empty(0)
 

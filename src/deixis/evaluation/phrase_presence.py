@@ -16,9 +16,9 @@ from deixis.data.records import Photo
 from deixis.errors import DeixisError
 from deixis.evaluation.average_precision import PhotoRanking, mean_precision
 from deixis.evaluation.intervals import Counts, Result, Statistic, in_batches
-from deixis.evaluation.items import distinct_phrase
 from deixis.evaluation.phrase_precision import CandidateBoxes
 from deixis.evaluation.score_matrix import Scores, as_blocks, as_comparable, check_finite, iterate_blocks
+from deixis.tokens import distinct_phrase
 
 TIES = "of equal scores the wrong photo goes first for average precision, and is half below for the ROC areas"
 

@@ -32,9 +32,10 @@ import numpy.typing as npt
 from deixis.arrays import FloatArray
 from deixis.data.documents import Value, parse_line, read_text
 from deixis.errors import DeixisError
-from deixis.evaluation.items import Item, distinct_phrase
+from deixis.evaluation.items import Item
 from deixis.geometry import Boxes
 from deixis.storage.atomic import new_file
+from deixis.tokens import distinct_phrase
 
 Key = tuple[str, int, tuple[int, int]]
 Missing = Literal["error", "miss"]

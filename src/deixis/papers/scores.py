@@ -12,7 +12,7 @@ import numpy as np
 from deixis.data.dataset import Photos
 from deixis.errors import DatasetError
 from deixis.evaluation.intervals import values_of
-from deixis.evaluation.items import distinct_phrase, localization_items, sentences_of
+from deixis.evaluation.items import localization_items, sentences_of
 from deixis.evaluation.phrase_localization import MentionGroup, RankedPredictions
 from deixis.evaluation.phrase_precision import average_precisions, photo_precisions
 from deixis.evaluation.ranked_boxes import NEVER
@@ -28,6 +28,7 @@ from deixis.models.m_rnn.reranking import Neighbours, Oracle, RerankConfig, neig
 from deixis.models.matching.combined import ENTITIES, PARTS_ALONE, TWO_BRANCH, Combined, WithParts
 from deixis.papers.results import ModelScores
 from deixis.papers.tables import CaptionOptions, Weights, find_table
+from deixis.tokens import distinct_phrase
 
 if TYPE_CHECKING:
     from deixis.arrays import FloatArray, Floats
