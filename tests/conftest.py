@@ -8,9 +8,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from deixis.data.dataset import Dataset
 
 # No deadlines, because machines are noisy. Each run uses the same examples; --hypothesis-profile=random draws others.
 settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -75,6 +79,18 @@ def sample_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("index") / "photos.deixis"
     update_index(folder, [SAMPLES / "images"], search_encoder(PHOTO_MODEL))
     return folder
+
+
+@pytest.fixture(scope="session")
+def sample_data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """The sample photos with their phrases, chains and boxes; read only."""
+    from deixis.data.dataset import Dataset
+    from deixis.data.imports import import_dataset
+    from deixis.data.samples import SAMPLES
+
+    folder = tmp_path_factory.mktemp("samples") / "data"
+    import_dataset(folder, images=SAMPLES / "images", entities=SAMPLES / "entities", licence="mixed")
+    return Dataset(folder)
 
 
 @pytest.fixture(scope="session")

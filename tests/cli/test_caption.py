@@ -21,7 +21,6 @@ from deixis.vision import encoders
 from tests.cli.conftest import Command
 from tests.models.coloured import make_coloured
 from tests.models.small_captioner import train_small_captioner
-from tests.unchecked import without_checksums
 from tests.vision.feature_store.small import colour_encoder
 
 SIZES = ["first_embedding_dim=8", "second_embedding_dim=12", "multimodal_dim=16", "min_count=2"]
@@ -232,15 +231,6 @@ def test_the_suggested_command_makes_the_neighbours_that_reranking_needs(
     for more in ([], ["--rerank", "cider"]):
         found = command.json("caption", "images/0009.png", "--model", consensus, *more)
         assert found == reranked, "a consensus model reranks by its own photos"
-
-
-def test_a_model_of_a_newer_version_is_refused(folder: Path, tmp_path: Path, command: Command) -> None:
-    shutil.copytree(folder / "captioner.model", tmp_path / "newer")
-    without_checksums(tmp_path / "newer")
-    path = tmp_path / "newer" / "model" / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 99}))
-    for verb in (["caption", "images/0000.png"], ["evaluate", "captions", "--data", "data", "--split", "dev"]):
-        assert str(path) in command.error(*verb, "--model", tmp_path / "newer")
 
 
 def test_the_confidence_is_fitted_to_photos_with_captions_and_stored_in_the_model(

@@ -329,20 +329,3 @@ def test_grounding_errors_name_the_option_or_the_file(
     grounding_model: Pipeline, command: Command, arguments: list[str], words: str
 ) -> None:
     assert words in command.error(*GROUNDING, *arguments)
-
-
-@pytest.mark.parametrize("model", ["two-branch", "similarity"])
-def test_networks_are_scored_from_their_run_directories(
-    grounding_model: Pipeline, command: Command, model: str
-) -> None:
-    settings = ["epochs=1", "device=cpu", "hidden_size=8", "embedding_dim=4"]
-    settings += ["text_encoder=lstm", "word_dim=4", "text_hidden_size=4"] if model == "two-branch" else []
-    command("train", model, "--data", "data", *(word for each in settings for word in ("--set", each)))
-    options = ("--model", f"{model}.model")
-    assert command.json(*RETRIEVAL, *options, "--against", "phrases.model")["n"] == 8
-    assert command.json(*GROUNDING, *options, "--all-photos")["presence"]["photos"] == 8
-    sentences = ("evaluate", "sentences", "--data", "data", "--split", "dev", *options)
-    if model == "similarity":
-        assert "(sentences)" in command.error(*sentences)
-    else:
-        assert command.json(*sentences)["n"] == 8

@@ -73,14 +73,6 @@ def test_a_split_crops_and_proposals(command: Command) -> None:
     assert len(store.proposals("0004").boxes) == 2
 
 
-def test_features_of_another_encoder_are_refused_and_damaged_ones_computed_again(command: Command) -> None:
-    command(*ENCODE)
-    assert "colours (one), not of colours (two)" in command.error("features", "data", "--encoder", "two")
-    [shard] = STORE.glob("*.safetensors")
-    shard.write_bytes(b"")
-    assert f"damaged: {shard}; its photos were computed again" in command(*ENCODE)[1]
-
-
 def test_images_names_the_moved_photo_folder(command: Command) -> None:
     Path("images").rename("moved")
     assert "--images DIR" in command.error(*ENCODE)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from deixis.data.samples import SAMPLES
 from deixis.search.index.update import remembered_roots
-from deixis.storage.checksums import register_checks
 from tests.cli.conftest import Command
 
 
@@ -47,15 +44,6 @@ def test_the_result_and_the_next_step_are_printed(few: Path, command: Command) -
     Path("none").mkdir()
     assert "no photos found" in command.error("index", "none", "--into", "mine")  # though the index has photos
     assert "nowhere" in command.error("index", "nowhere")
-
-
-def test_an_index_of_other_models_needs_rebuild(few: Path, sample_index: Path, command: Command) -> None:
-    shutil.copytree(sample_index, "index")
-    with closing(sqlite3.connect("index/index.sqlite")) as connection, connection:
-        register_checks(connection)  # so that the row is written with its checksum
-        connection.execute("UPDATE about SET value = 'other' WHERE key = 'fingerprint'")
-    assert "--rebuild" in command.error("index", few, "--into", "index")
-    assert command.json("index", few, "--into", "index", "--rebuild")["photos"] == 3
 
 
 def test_the_index_of_the_user_is_found_from_every_directory(

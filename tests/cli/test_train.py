@@ -175,13 +175,6 @@ def test_a_network_prints_scores_and_its_output_is_not_overwritten(quarters: Pat
     assert "--resume" in error
 
 
-def test_a_network_prints_json(quarters: Path, command: Command) -> None:
-    answer = command.json("train", "similarity", "--data", "data", *SMALL_RUN, "--out", "s")
-    assert (answer["model"], answer["out"], answer["photos"], answer["phrases"]) == ("similarity", "s", 16, 32)
-    assert [answer["settings"][name] for name in ("max_proposals", "hidden_size", "epochs")] == [4, 8, 3]
-    assert answer["dev"]["upper_bound"] == 100
-
-
 def losses(out: str) -> list[float]:
     return [line["loss"] for line in read_log(Path(out) / "log.jsonl") if "loss" in line]
 

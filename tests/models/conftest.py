@@ -11,7 +11,7 @@ from deixis.models import provenance
 from deixis.vision import encoders
 from deixis.vision.feature_store import update_store
 from tests.models.coloured import make_coloured
-from tests.models.quarters import make_quarters, use_small_encoders
+from tests.models.quarters import make_quarters, make_store, use_small_encoders
 from tests.models.small_captioner import train_small_captioner
 from tests.vision.feature_store.small import colour_encoder
 
@@ -46,6 +46,14 @@ def coloured_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data set of photos in four colours in ./data, and a store of their features in ./features."""
     folder = tmp_path_factory.mktemp("coloured")
     update_store(folder / "features", make_coloured(folder), colour_encoder())
+    return folder
+
+
+@pytest.fixture(scope="session")
+def quarters_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data set of photos in four quarters in ./data, and a store of their features in ./features."""
+    folder = tmp_path_factory.mktemp("quarters")
+    make_store(make_quarters(folder), folder / "features")
     return folder
 
 

@@ -13,7 +13,6 @@ from deixis import geometry
 from deixis.arrays import Floats
 from deixis.data.dataset import Dataset
 from deixis.data.images import open_photo
-from deixis.data.imports import import_dataset
 from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError
 from deixis.evaluation.items import localization_items, regions_of
@@ -44,13 +43,6 @@ def grounder() -> RegionPipeline:
     return load_grounding_model()
 
 
-@pytest.fixture(scope="module")
-def samples(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    folder = tmp_path_factory.mktemp("samples") / "data"
-    import_dataset(folder, images=SAMPLES / "images", entities=SAMPLES / "entities", licence="mixed")
-    return Dataset(folder)
-
-
 def test_every_noun_phrase_gets_a_box_within_the_photo(grounder: RegionPipeline) -> None:
     found = grounder.ground(CAT, "A cat with green eyes looks at the camera.")
     assert [phrase.text for phrase in found.phrases] == ["A cat", "green eyes"]
@@ -65,10 +57,10 @@ def test_every_noun_phrase_gets_a_box_within_the_photo(grounder: RegionPipeline)
     assert found.phrases[0].types == ("animals",)
 
 
-def test_most_phrases_of_the_sample_photos_are_found(grounder: RegionPipeline, samples: Dataset) -> None:
+def test_most_phrases_of_the_sample_photos_are_found(grounder: RegionPipeline, sample_data: Dataset) -> None:
     hits = []
-    for photo in samples.photos:
-        regions = grounder.propose(samples.path_of(photo))
+    for photo in sample_data.photos:
+        regions = grounder.propose(sample_data.path_of(photo))
         for caption in photo.sentences:
             found = grounder.ground_regions(regions, caption.text)
             gold = {(m.start, m.end): photo.boxes_of(m.chain) for m in caption.mentions if m.chain}
@@ -80,15 +72,19 @@ def test_most_phrases_of_the_sample_photos_are_found(grounder: RegionPipeline, s
     assert np.mean(hits) > 0.45
 
 
-def test_scores_from_a_photo_equal_scores_from_its_feature_store(grounder: RegionPipeline, samples: Dataset) -> None:
+def test_scores_from_a_photo_equal_scores_from_its_feature_store(
+    grounder: RegionPipeline, sample_data: Dataset
+) -> None:
     """`evaluate grounding --model` and `ground` must not be two opinions."""
-    some = samples.photos[:1]
-    features = compute_features(samples, some, grounder.image_encoder, proposals=grounder.provenance.proposal_source)
+    some = sample_data.photos[:1]
+    features = compute_features(
+        sample_data, some, grounder.image_encoder, proposals=grounder.provenance.proposal_source
+    )
     item = localization_items(some)[0]
     prediction = grounder.predict_boxes(features, [item])[0]
     best = prediction.boxes[int(np.argmax(prediction.scores))]
     caption = some[0].captions[item.caption]
-    grounding = grounder.ground(samples.path_of(some[0]), caption.text)
+    grounding = grounder.ground(sample_data.path_of(some[0]), caption.text)
     mine = next(phrase for phrase in grounding.phrases if phrase.span == item.span)
     np.testing.assert_allclose(mine.box, best, atol=2.0)
 

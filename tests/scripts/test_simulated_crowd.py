@@ -28,18 +28,13 @@ from deixis.annotate.settings import Settings, read_presets
 from deixis.annotate.store import Database
 from deixis.annotate.workflow import Task
 from deixis.data.dataset import Dataset
-from deixis.data.imports import import_dataset
-from deixis.data.samples import SAMPLES
 from deixis.evaluation.agreement import chain_agreement, chains_of
 
 Done = tuple[Project, SimulationResult, Dataset]
 
 
-def work(tmp_path_factory: pytest.TempPathFactory, settings: Settings, crowd: dict[Kind, int]) -> Done:
+def work(data: Dataset, settings: Settings, crowd: dict[Kind, int]) -> Done:
     """Let a crowd annotate eight of the sample photos."""
-    folder: Path = tmp_path_factory.mktemp("data") / "data"
-    import_dataset(folder, images=SAMPLES / "images", entities=SAMPLES / "entities")
-    data = Dataset(folder)
     photos = list(data.photos)
     database = Database("sqlite://")
     database.create_tables()
@@ -52,10 +47,10 @@ def work(tmp_path_factory: pytest.TempPathFactory, settings: Settings, crowd: di
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
+def done(sample_data: Dataset) -> Done:
     """Six honest workers, a spammer and an adversary on the sample photos."""
     settings = Settings(test_questions=5, test_accuracy=0.7, first_items=8, first_accuracy=0.7, rolling_items=8)
-    return work(tmp_path_factory, settings, {HONEST: 6, SPAMMER: 1, ADVERSARY: 1})
+    return work(sample_data, settings, {HONEST: 6, SPAMMER: 1, ADVERSARY: 1})
 
 
 TEAMS = {
@@ -68,11 +63,9 @@ TEAMS = {
 @pytest.mark.parametrize(
     "size", [pytest.param(size, marks=pytest.mark.slow) if size == "50" else size for size in TEAMS]
 )
-def test_teams_with_people_who_leave_finish_and_wait_for_nobody(
-    size: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_teams_with_people_who_leave_finish_and_wait_for_nobody(size: str, sample_data: Dataset) -> None:
     settings = Settings(**read_presets()[size])
-    project, result, data = work(tmp_path_factory, settings, TEAMS[size])
+    project, result, data = work(sample_data, settings, TEAMS[size])
     found = read_progress(project)
     assert found.finished == found.photos == 8
     assert result.left or size != "2"

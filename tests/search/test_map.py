@@ -17,8 +17,6 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from deixis.data.dataset import Dataset
-from deixis.data.imports import import_dataset
-from deixis.data.samples import SAMPLES
 from deixis.errors import DatasetError, DeixisError
 from deixis.models.pipeline import Pipeline, load
 from deixis.search.map import (
@@ -167,44 +165,37 @@ def test_a_missing_extra_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.fixture(scope="module")
-def samples(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    folder = tmp_path_factory.mktemp("map") / "data"
-    import_dataset(folder, images=SAMPLES / "images", entities=SAMPLES / "entities", licence="mixed")
-    return Dataset(folder)
-
-
-@pytest.fixture(scope="module")
 def pipeline() -> Pipeline:
     return load("two-branch")
 
 
-def test_sentences_are_near_their_photos(samples: Dataset, pipeline: Pipeline) -> None:
-    shown = make_map(pipeline, samples, samples.photos)
-    assert len(shown.files) == len(samples.photos)
+def test_sentences_are_near_their_photos(sample_data: Dataset, pipeline: Pipeline) -> None:
+    shown = make_map(pipeline, sample_data, sample_data.photos)
+    assert len(shown.files) == len(sample_data.photos)
     assert [shown.sentences[row] for row in np.flatnonzero(shown.owner == 0)] == [
-        caption.text for caption in samples.photos[0].sentences
+        caption.text for caption in sample_data.photos[0].sentences
     ]
     apart = np.linalg.norm(shown.sentence_positions[:, None] - shown.photo_positions[None], axis=2)
     own = apart[np.arange(len(shown.owner)), shown.owner]
     assert (apart < own[:, None]).sum(axis=1).mean() < len(shown.files) / 4  # by chance it would be half of them
 
 
-def test_photos_are_sampled_and_keep_the_order_of_the_data(samples: Dataset) -> None:
-    some = sample_photos(samples, samples.photos, 5, seed=1)
+def test_photos_are_sampled_and_keep_the_order_of_the_data(sample_data: Dataset) -> None:
+    some = sample_photos(sample_data, sample_data.photos, 5, seed=1)
     assert len(some) == 5
-    order = [samples.photos.ids.index(photo_id) for photo_id in some.ids]
+    order = [sample_data.photos.ids.index(photo_id) for photo_id in some.ids]
     assert order == sorted(order)
-    assert some.ids != sample_photos(samples, samples.photos, 5, seed=2).ids
-    assert len(sample_photos(samples, samples.photos, 999)) == len(samples.photos)
+    assert some.ids != sample_photos(sample_data, sample_data.photos, 5, seed=2).ids
+    assert len(sample_photos(sample_data, sample_data.photos, 999)) == len(sample_data.photos)
 
 
 def test_too_few_photos_and_models_without_embeddings_are_errors(
-    samples: Dataset, pipeline: Pipeline, tmp_path: Path
+    sample_data: Dataset, pipeline: Pipeline, tmp_path: Path
 ) -> None:
     with pytest.raises(DatasetError, match="2 photos"):
-        make_map(pipeline, samples, samples.photos[:2])
+        make_map(pipeline, sample_data, sample_data.photos[:2])
     with pytest.raises(DeixisError, match="grounder"):
-        make_map(load("grounder"), samples, samples.photos)
+        make_map(load("grounder"), sample_data, sample_data.photos)
 
 
 @given(st.integers(1, 12), st.integers(0, 99))

@@ -24,8 +24,6 @@ from deixis.annotate.project import Project, add_photos, make_project, open_for_
 from deixis.annotate.settings import Settings
 from deixis.annotate.web.app import make_app
 from deixis.annotate.web.context import Limits
-from deixis.data.dataset import Dataset
-from deixis.data.imports import import_dataset
 from deixis.data.records import Photo
 from deixis.data.samples import SAMPLES
 from tests.browser.annotate.crowd import Member, Truths
@@ -66,14 +64,6 @@ class Bench:
 
 
 MakeBench = Callable[..., Bench]
-
-
-@pytest.fixture(scope="session")
-def samples(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """Sample photos with their chains and boxes."""
-    folder = tmp_path_factory.mktemp("samples") / "data"
-    import_dataset(folder, images=SAMPLES / "images", entities=SAMPLES / "entities")
-    return Dataset(folder)
 
 
 @pytest.fixture

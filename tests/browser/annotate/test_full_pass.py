@@ -29,9 +29,9 @@ PHOTOS = 3
 
 
 def test_a_model_is_trained_on_annotations_made_in_browsers_and_over_http(
-    laptop: Page, bench: MakeBench, samples: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    laptop: Page, bench: MakeBench, sample_data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    photos = [photo for photo in samples.photos if "train" in photo.splits][:PHOTOS]
+    photos = [photo for photo in sample_data.photos if "train" in photo.splits][:PHOTOS]
     site = bench(photos)
     join(laptop, site.invite("Olga", Role.OWNER))
     link = _invite_in_the_page(laptop, "Ann")

@@ -21,33 +21,24 @@ from deixis.models.pipeline import load
 from deixis.models.training.checkpoints import read_checkpoint
 from deixis.models.training.runner import TrainResult, train
 from deixis.models.training.settings import Settings, TrainSettings
-from tests.models.quarters import make_quarters, make_store
 
 SMALL = GrounderSettings(embedding_dim=16, word_dim=12, hidden_size=8, dropout=0.0, word_dropout=0.0, min_count=1)
 BRIEF = TrainSettings(epochs=2, batch_size=4, learning_rate=0.01, device="cpu", threads=1)
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data set, and a store of its features."""
-    folder = tmp_path_factory.mktemp("quarters")
-    make_store(make_quarters(folder, 24), folder / "features")
-    return folder
-
-
 @pytest.fixture
-def dataset(made: Path) -> Dataset:
-    return Dataset(made / "data")
+def dataset(quarters_store: Path) -> Dataset:
+    return Dataset(quarters_store / "data")
 
 
-def stored(made: Path) -> GrounderDataSettings:
+def stored(quarters_store: Path) -> GrounderDataSettings:
     return GrounderDataSettings(
-        features_dir=str(made / "features"), proposals="corners", max_proposals=4, word_vectors="none"
+        features_dir=str(quarters_store / "features"), proposals="corners", max_proposals=4, word_vectors="none"
     )
 
 
-def fitted(dataset: Dataset, made: Path, out: Path, **others: object) -> TrainResult:
-    chosen = {"data": stored(made), "settings": SMALL, "training": BRIEF} | others
+def fitted(dataset: Dataset, quarters_store: Path, out: Path, **others: object) -> TrainResult:
+    chosen = {"data": stored(quarters_store), "settings": SMALL, "training": BRIEF} | others
     parts = Settings(tuple(chosen.pop(name) for name in ("data", "settings", "training")))  # type: ignore[arg-type]
     found = train("grounder", dataset, out=out, settings=parts, **chosen)  # type: ignore[arg-type]
     assert found
@@ -60,9 +51,9 @@ def model_of(found: TrainResult) -> Grounder:
     return model
 
 
-def test_a_run_writes_a_trained_model_with_a_card(dataset: Dataset, made: Path, tmp_path: Path) -> None:
+def test_a_run_writes_a_trained_model_with_a_card(dataset: Dataset, quarters_store: Path, tmp_path: Path) -> None:
     training = replace(BRIEF, epochs=12, learning_rate=0.02)
-    found = fitted(dataset, made, tmp_path / "run", training=training)
+    found = fitted(dataset, quarters_store, tmp_path / "run", training=training)
     assert found.phrases == 32
     assert found.left_out == ()
     assert found.outcome.best.monitor == "refined_r1"
@@ -76,8 +67,10 @@ def test_a_run_writes_a_trained_model_with_a_card(dataset: Dataset, made: Path, 
         assert words in card
 
 
-def test_the_selection_of_boxes_is_fitted_to_the_training_photos(dataset: Dataset, made: Path, tmp_path: Path) -> None:
-    found = fitted(dataset, made, tmp_path / "run", settings=replace(SMALL, sets_weight=1.0))
+def test_the_selection_of_boxes_is_fitted_to_the_training_photos(
+    dataset: Dataset, quarters_store: Path, tmp_path: Path
+) -> None:
+    found = fitted(dataset, quarters_store, tmp_path / "run", settings=replace(SMALL, sets_weight=1.0))
     assert {"set_f1", "set_f1_1"} < set(found.outcome.best.scores)
     assert "deixis train grounder" in (found.outcome.model / "README.md").read_text()
     pipeline = load(found.outcome.model)
@@ -85,7 +78,7 @@ def test_the_selection_of_boxes_is_fitted_to_the_training_photos(dataset: Datase
     saved = pipeline.model.box_sets
     pipeline.model.box_sets = BoxSetSettings(0.77, 0.77, 0.77)
     train_photos = dataset.split("train")
-    features = pipeline.features(dataset, train_photos, regions=True, also=(made / "features",))
+    features = pipeline.features(dataset, train_photos, regions=True, also=(quarters_store / "features",))
     pipeline.fit_selection(features)
     assert pipeline.model.box_sets == saved
     pipeline.save_pretrained(tmp_path / "again")
@@ -99,7 +92,7 @@ def test_the_selection_of_boxes_is_fitted_to_the_training_photos(dataset: Datase
         assert len(prediction.selected) > 1 or np.allclose(prediction.selected, best)
 
 
-def test_a_stopped_run_continues_bit_for_bit(dataset: Dataset, made: Path, tmp_path: Path) -> None:
+def test_a_stopped_run_continues_bit_for_bit(dataset: Dataset, quarters_store: Path, tmp_path: Path) -> None:
     class EnoughError(Exception):
         pass
 
@@ -111,19 +104,19 @@ def test_a_stopped_run_continues_bit_for_bit(dataset: Dataset, made: Path, tmp_p
         "settings": replace(SMALL, dropout=0.3, word_dropout=0.2, num_layers=1, presence_weight=0.5),
         "training": replace(BRIEF, log_every=1, save_every=2, ema_decay=0.9),
     }
-    fitted(dataset, made, tmp_path / "unbroken", **options)
+    fitted(dataset, quarters_store, tmp_path / "unbroken", **options)
     with pytest.raises(EnoughError):
-        fitted(dataset, made, tmp_path / "run", on_progress=stop, **options)
-    fitted(dataset, made, tmp_path / "run", resume=True, **options)
+        fitted(dataset, quarters_store, tmp_path / "run", on_progress=stop, **options)
+    fitted(dataset, quarters_store, tmp_path / "run", resume=True, **options)
     ours, theirs = (read_checkpoint(tmp_path / name / "last.safetensors")[0] for name in ("run", "unbroken"))
     assert all(torch.equal(ours[name], tensor) for name, tensor in theirs.items())
 
 
-def test_word_vectors_initialize_word_embeddings(dataset: Dataset, made: Path, tmp_path: Path) -> None:
+def test_word_vectors_initialize_word_embeddings(dataset: Dataset, quarters_store: Path, tmp_path: Path) -> None:
     WordVectors(np.full((1, 12), 0.25, np.float32), ["square"], source="by hand").save(tmp_path / "vectors")
-    data = replace(stored(made), word_vectors=str(tmp_path / "vectors"))
+    data = replace(stored(quarters_store), word_vectors=str(tmp_path / "vectors"))
     slow = replace(BRIEF, epochs=1, learning_rate=1e-9)
-    model = model_of(fitted(dataset, made, tmp_path / "run", data=data, training=slow))
+    model = model_of(fitted(dataset, quarters_store, tmp_path / "run", data=data, training=slow))
     (row,) = model.vocabulary.encode(["square"])
     torch.testing.assert_close(model.network.text_encoder.words.weight[row], torch.full((12,), 0.25))
     assert "by hand" in (tmp_path / "run" / "model" / "README.md").read_text()
@@ -131,8 +124,8 @@ def test_word_vectors_initialize_word_embeddings(dataset: Dataset, made: Path, t
 
 @pytest.mark.parametrize("split", ["missing", "without boxes"])
 def test_without_a_usable_dev_split_the_last_epoch_is_kept(
-    dataset: Dataset, made: Path, tmp_path: Path, split: str
+    dataset: Dataset, quarters_store: Path, tmp_path: Path, split: str
 ) -> None:
     dev = [] if split == "missing" else [replace(photo, boxes=()) for photo in dataset.split("dev")]
     make_dataset(tmp_path / "data", [*dataset.split("train"), *dev])
-    assert fitted(Dataset(tmp_path / "data"), made, tmp_path / "run").outcome.best.scores == {}
+    assert fitted(Dataset(tmp_path / "data"), quarters_store, tmp_path / "run").outcome.best.scores == {}

@@ -44,12 +44,10 @@ BRIEF = TrainSettings(epochs=2, batch_size=8, learning_rate=0.02, device="cpu", 
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data set of photos in four quarters, a store of their features, and word vectors."""
-    folder = tmp_path_factory.mktemp("quarters")
-    make_store(make_quarters(folder, 24), folder / "features")
-    WordVectors(np.eye(len(WORDS), dtype=np.float32), WORDS, source="one for each").save(folder / "vectors")
-    return folder
+def made(quarters_store: Path) -> Path:
+    """Photos in four quarters with their features, and word vectors."""
+    WordVectors(np.eye(len(WORDS), dtype=np.float32), WORDS, source="one for each").save(quarters_store / "vectors")
+    return quarters_store
 
 
 @pytest.fixture
