@@ -13,6 +13,7 @@ from deixis.annotate.gallery import (
     Correction,
     GalleryFilter,
     PhotoStage,
+    assign_photos,
     correct,
     find_photos,
     list_people,
@@ -25,13 +26,14 @@ from deixis.annotate.material import prepare_photo
 from deixis.annotate.people import Role
 from deixis.annotate.progress import read_progress
 from deixis.annotate.project import Project, add_photos
-from deixis.annotate.review import decide_phrase
+from deixis.annotate.queue import explain_no_question
+from deixis.annotate.review import decide_phrase, review_queue
 from deixis.annotate.state import derive_state
 from deixis.annotate.store import checks
 from deixis.annotate.transactions import RefusedError
 from deixis.annotate.workflow import Answer, Status, Task
 from tests.annotate.conftest import MakeProject, on_both_databases
-from tests.annotate.fakes import BOX, answer, link_and_verify, people, photo, snapshot
+from tests.annotate.fakes import BOX, answer, ask, join, link_and_verify, next_question, people, photo, skip, snapshot
 
 
 def names(project: object, **wanted: object) -> list[str]:
@@ -332,3 +334,28 @@ def test_phrases_that_are_still_being_linked_can_only_be_retyped(new_project: Ma
         change(project, lead, "draw", box=OTHER)
     change(project, lead, "retype", types=("people",))
     assert snapshot(project).state.chains[0].types == ("people",)
+
+
+@on_both_databases
+def test_assigned_photos_come_first_for_their_people_and_never_for_others(new_project: MakeProject) -> None:
+    project, _ = new_project(6)
+    ann, bob, cy = join(project, "Ann", "Bob", "Cy")
+    assert assign_photos(project, None, GalleryFilter(words="dog4"), ["Ann", "Bob", ann]).photos == 1
+    assert assign_photos(project, None, GalleryFilter(words="dog5"), [cy]).advice is not None  # one cannot vote twice
+    assert [photo.photo for photo in find_photos(project, GalleryFilter(assigned=bob))[1]] == ["dog4"]
+    assert find_photos(project, GalleryFilter(assigned=""))[0] == 4
+    assert find_photos(project, GalleryFilter(words="dog4"))[1][0].assigned == ("Ann", "Bob")
+    assert ask(project, ann).photo == "dog4"
+    photos = set()
+    while (question := next_question(project, cy)) is not None:
+        photos.add(question.photo)
+        skip(project, cy, question.token)
+    assert photos == {"dog0", "dog1", "dog2", "dog3", "dog5"}
+    with project.database.reading() as connection:
+        assert "assigned to others" in explain_no_question(project, connection, cy)
+    waiting = {(case.photo, case.decisions) for case in review_queue(project)}
+    assert waiting == {("dog5", ("yes", "no", "ask again"))}  # nobody else may answer it
+    assert assign_photos(project, None, GalleryFilter(words="dog5"), []).advice is None
+    assert review_queue(project) == []
+    with pytest.raises(RefusedError):
+        assign_photos(project, cy, GalleryFilter(), [cy])

@@ -9,14 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, Select, delete, func, insert, select
 
 from deixis import geometry
 from deixis.annotate.chains import COMPLETE, ENDINGS, NO_BOX, OPEN, SCENE, ChainState, box_json
@@ -33,15 +33,18 @@ from deixis.annotate.events import (
 )
 from deixis.annotate.judgements import JudgementResult, check_box, undo_event
 from deixis.annotate.own_question import OwnAnswer, read_answers
-from deixis.annotate.people import MODEL_ROLE, read_names, read_worker
+from deixis.annotate.people import MODEL_ROLE, find_worker, read_names, read_worker
+from deixis.annotate.queue import read_assigned
 from deixis.annotate.state import PhotoState, current_mentions, derive_state
-from deixis.annotate.store import events, photos, workers
+from deixis.annotate.store import assigned, events, photos, workers
 from deixis.annotate.transactions import PhotoSnapshot, PhotoTransaction, RefusedError, find_event
 from deixis.annotate.workflow import XYXY, Answer, DrawnBox, Status, Task, mention_of
 from deixis.data.records import ENTITY_TYPES
 
 if TYPE_CHECKING:
     from deixis.annotate.project import Project
+
+_PHOTOS_PER_STATEMENT = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,6 +273,7 @@ class GalleryFilter:
     person: str | None = None  # id of a worker who judged, skipped or corrected something
     disagreement: bool = False  # people gave different answers to one question
     changed: bool = False  # a lead has corrected it
+    assigned: str | None = None  # id of a worker to whom it is assigned; "" for photos that everybody is asked about
     words: str = ""  # each is part of the file name or of a caption
     type: str = ""  # entity type of a phrase
 
@@ -335,6 +339,7 @@ class GalleryPhoto:
     can_redo: bool
     last_event: int
     answers: tuple[OwnAnswer, ...] = ()  # to the lead's own question
+    assigned: tuple[str, ...] = ()  # names of those to whom it is assigned
 
 
 def find_photos(
@@ -342,26 +347,65 @@ def find_photos(
 ) -> tuple[int, list[GalleryPhoto]]:
     """Return the number of photos that match, and some of them in the order of the project."""
     with project.database.reading() as connection:
-        found: list[str] = list(connection.scalars(_candidates(wanted)))
-        if wanted.words or wanted.type:
-            matching = _find_by_material(project, connection, wanted)
-            found = [photo for photo in found if photo in matching]
-        if wanted.disagreement or wanted.changed:
-            found = [photo for photo in found if _matches(project.snapshots.read(connection, photo), wanted)]
+        found = _find_names(project, connection, wanted)
         names = read_names(connection)
+        assigned_to = read_assigned(connection)
         page = found[offset : offset + limit]
-        return len(found), [_describe(project, project.snapshots.read(connection, photo), names) for photo in page]
+        return len(found), [
+            _describe(project, project.snapshots.read(connection, photo), names, assigned_to) for photo in page
+        ]
+
+
+def _find_names(project: Project, connection: Connection, wanted: GalleryFilter) -> list[str]:
+    found: list[str] = list(connection.scalars(_candidates(wanted)))
+    if wanted.words or wanted.type:
+        matching = _find_by_material(project, connection, wanted)
+        found = [photo for photo in found if photo in matching]
+    if wanted.disagreement or wanted.changed:
+        found = [photo for photo in found if _matches(project.snapshots.read(connection, photo), wanted)]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """Photos that were assigned, and why it may not work, if so. The fields are JSON keys."""
+
+    photos: int
+    advice: str | None
+
+
+def assign_photos(project: Project, lead: str | None, wanted: GalleryFilter, people: Collection[str]) -> Assigned:
+    """Ask only these workers about all photos that match; without any, everybody again.
+
+    `lead` is the reviewer or owner who does it; None on the command line.
+    """
+    with project.database.writing() as connection:
+        if lead is not None:
+            _require_lead(connection, lead)
+        ids = sorted({find_worker(connection, each).id for each in people})
+        found = _find_names(project, connection, wanted)
+        for start in range(0, len(found), _PHOTOS_PER_STATEMENT):
+            block = found[start : start + _PHOTOS_PER_STATEMENT]
+            connection.execute(delete(assigned).where(assigned.c.photo.in_(block)))
+            rows = [{"photo": photo, "worker": worker} for photo in block for worker in ids]
+            if rows:
+                connection.execute(insert(assigned), rows)
+    needed = project.settings.people_needed
+    few = f"votes need {needed} people; what these {len(ids)} cannot answer goes to reviewers"
+    return Assigned(len(found), few if ids and len(ids) < needed else None)
 
 
 def read_photo(project: Project, photo: str) -> GalleryPhoto:
     with project.database.reading() as connection:
-        return _describe(project, project.snapshots.read(connection, photo), read_names(connection))
+        snapshot = project.snapshots.read(connection, photo)
+        return _describe(project, snapshot, read_names(connection), read_assigned(connection))
 
 
 def list_people(project: Project) -> list[tuple[str, str]]:
-    """Return the ids and names of the people who have worked on photos."""
-    worked = select(events.c.worker).where(events.c.known.is_(None)).distinct()
-    chosen = select(workers.c.id, workers.c.name).where(workers.c.role != MODEL_ROLE, workers.c.id.in_(worked))
+    """Return the ids and names of the people who have joined, or have worked on photos."""
+    worked = workers.c.id.in_(select(events.c.worker).where(events.c.known.is_(None)))
+    people = workers.c.joined_at.is_not(None) | worked
+    chosen = select(workers.c.id, workers.c.name).where(workers.c.role != MODEL_ROLE, people)
     with project.database.reading() as connection:
         return [(row.id, row.name or row.id) for row in connection.execute(chosen.order_by(workers.c.name))]
 
@@ -439,6 +483,10 @@ def _candidates(wanted: GalleryFilter) -> Select[Any]:
     about = select(events.c.photo).where(events.c.known.is_(None))
     if wanted.person is not None:
         chosen = chosen.where(photos.c.id.in_(about.where(events.c.worker == wanted.person)))
+    if wanted.assigned is not None:
+        anybody = select(assigned.c.photo)
+        theirs = photos.c.id.in_(anybody.where(assigned.c.worker == wanted.assigned))
+        chosen = chosen.where(theirs if wanted.assigned else photos.c.id.not_in(anybody))
     if wanted.changed:
         chosen = chosen.where(photos.c.id.in_(about.where(events.c.kind == Corrected.kind)))
     if wanted.disagreement:
@@ -503,7 +551,9 @@ def find_disagreements(counting: Iterable[Event], names: Mapping[str, str] | Non
     ]
 
 
-def _describe(project: Project, snapshot: PhotoSnapshot, names: Mapping[str, str]) -> GalleryPhoto:
+def _describe(
+    project: Project, snapshot: PhotoSnapshot, names: Mapping[str, str], assigned_to: Mapping[str, set[str]]
+) -> GalleryPhoto:
     state, counting = snapshot.state, effective_events(snapshot.events)
     stage = PhotoStage.FINISHED if state.finished else PhotoStage.WAITING if state.review else PhotoStage.OPEN
     corrections = {event.number: event for event in counting if isinstance(event, Corrected)}
@@ -529,6 +579,7 @@ def _describe(project: Project, snapshot: PhotoSnapshot, names: Mapping[str, str
         bool(correction_stacks(snapshot)[1]),
         snapshot.last_event,
         tuple(read_answers(snapshot, project.settings.question, names)),
+        tuple(sorted(names[worker] for worker in assigned_to.get(snapshot.material.photo, ()))),
     )
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import BigInteger, Connection, Float, String, bindparam, delete,
 from deixis.annotate.events import Judged
 from deixis.annotate.quality import NO_WORK, Level, Purpose, lock_worker, read_able_workers
 from deixis.annotate.state import PhotoState, linked_by
-from deixis.annotate.store import barred, checks, events, known_questions, leases, questions
+from deixis.annotate.store import assigned, barred, checks, events, known_questions, leases, questions
 from deixis.annotate.workflow import TASK_NAMES, Question, Task
 
 if TYPE_CHECKING:
@@ -45,14 +45,16 @@ _QUESTION_COLUMNS = (
     questions.c.leased_until,
 )
 
-_NOT_BARRED = ~exists().where(barred.c.question == questions.c.number, barred.c.worker == _WORKER)
+_IS_ASSIGNED = assigned.c.photo == questions.c.photo
+_FOR_OTHERS = exists().where(_IS_ASSIGNED) & ~exists().where(_IS_ASSIGNED, assigned.c.worker == _WORKER)
+_MAY_ANSWER = ~exists().where(barred.c.question == questions.c.number, barred.c.worker == _WORKER) & ~_FOR_OTHERS
 
 _FIRST_OPEN_QUESTION = (
     select(*_QUESTION_COLUMNS)
     .where(
         questions.c.task.in_(bindparam("p_tasks", expanding=True)),
         questions.c.leased_until <= _NOW,
-        _NOT_BARRED,
+        _MAY_ANSWER,
     )
     .order_by(questions.c.place, questions.c.number)
     .limit(1)
@@ -60,6 +62,10 @@ _FIRST_OPEN_QUESTION = (
 )
 
 _FIRST_OPEN_BESIDES = _FIRST_OPEN_QUESTION.where(questions.c.number.not_in(bindparam("p_avoided", expanding=True)))
+
+_FIRST_OPEN_ASSIGNED = _FIRST_OPEN_QUESTION.where(
+    questions.c.photo.in_(select(assigned.c.photo).where(assigned.c.worker == _WORKER))
+)
 
 _FIRST_OPEN_OF_PHOTO = _FIRST_OPEN_QUESTION.where(questions.c.photo == _PHOTO)
 
@@ -70,12 +76,14 @@ _LAST_LEASE = {"photo": _NEWEST_LEASE.where(leases.c.known.is_(None)), "task": _
 
 _OPEN_BUT_BARRED = select(func.count()).select_from(barred).where(barred.c.worker == _WORKER)
 
+_OPEN_FOR_OTHERS = select(func.count()).select_from(questions).where(_FOR_OTHERS)
+
 _OPEN_QUESTION = select(*_QUESTION_COLUMNS).where(
     questions.c.photo == _PHOTO,
     questions.c.task == _TASK,
     questions.c.subject == bindparam("p_subject"),
     questions.c.leased_until <= _NOW,
-    _NOT_BARRED,
+    _MAY_ANSWER,
 )
 
 _LEASE_BY_EVENT = (
@@ -204,8 +212,9 @@ def next_question(
     """Lease the next question of a worker; None if there is none now.
 
     `exclude` lists the tokens of questions that the page already shows or has loaded. Other questions that the worker
-    holds come first, oldest first, so that a reloaded page continues where it was. `stay` prefers questions about the
-    photo, or of the task, of the last question. Links that would leave nobody to verify a chain come last.
+    holds come first, oldest first, so that a reloaded page continues where it was, then photos assigned to the worker;
+    those assigned to others are left out. `stay` prefers questions about the photo, or of the task, of the last one.
+    Links that would leave nobody to verify a chain come last.
     """
     now = project.clock()
     found, levels = lock_worker(project, connection, worker)
@@ -245,7 +254,11 @@ def _find_question(
     if avoided:
         return connection.execute(_FIRST_OPEN_BESIDES, parameters | {"p_avoided": avoided}).first()
     near = _find_near(connection, parameters, stay) if stay else None
-    return near or connection.execute(_FIRST_OPEN_QUESTION, parameters).first()
+    return (
+        near
+        or connection.execute(_FIRST_OPEN_ASSIGNED, parameters).first()
+        or connection.execute(_FIRST_OPEN_QUESTION, parameters).first()
+    )
 
 
 def _leaves_no_verifier(project: Project, connection: Connection, worker: str, question: Any) -> bool:
@@ -260,7 +273,8 @@ def _leaves_no_verifier(project: Project, connection: Connection, worker: str, q
     linkers = {linker for chain in chains for linker in linked_by(chain, links)}
     if not linkers or worker in linkers:
         return False
-    return not read_able_workers(project, connection).present[Task.VERIFY] - linkers - {worker}
+    able = read_able_workers(project, connection).present[Task.VERIFY] - linkers - {worker}
+    return not read_assigned(connection).get(question.photo, able) & able
 
 
 def _find_near(connection: Connection, parameters: dict[str, Any], stay: Stay) -> Any:
@@ -315,7 +329,17 @@ def explain_no_question(project: Project, connection: Connection, worker: str) -
         reasons.append("one open question needs somebody else, because you have worked on it or skipped it")
     elif others:
         reasons.append(f"{others} open questions need somebody else, because you have worked on them or skipped them")
+    if elsewhere := connection.scalar(_OPEN_FOR_OTHERS, {"p_worker": worker}):
+        reasons.append(f"{elsewhere} open questions are assigned to others")
     return "; ".join(["no questions at the moment", *reasons])
+
+
+def read_assigned(connection: Connection) -> dict[str, set[str]]:
+    """Return the people to whom photos are assigned; nobody else is asked about these photos."""
+    found: dict[str, set[str]] = {}
+    for photo, worker in connection.execute(select(assigned.c.photo, assigned.c.worker)):
+        found.setdefault(photo, set()).add(worker)
+    return found
 
 
 def _choose_purpose(project: Project, task: Task, level: Level) -> Purpose:

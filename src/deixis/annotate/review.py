@@ -31,8 +31,10 @@ from deixis.annotate.known_answers import REVIEWED, KnownQuestion, insert_known_
 from deixis.annotate.material import CaptionMention, Material
 from deixis.annotate.people import Role, read_names, read_worker, release_questions
 from deixis.annotate.quality import read_able_workers
+from deixis.annotate.queue import read_assigned
 from deixis.annotate.state import Reason, current_mentions
 from deixis.annotate.store import (
+    assigned,
     barred,
     events,
     known_questions,
@@ -150,7 +152,9 @@ def blocked_questions(project: Project, *, files: bool = True) -> list[BlockedQu
             return []
         missing = _photos_without_file(project, connection) if files else set()
         without = [task.value for task, found in able.present.items() if not found]
+        assigned_to = read_assigned(connection)
         blockable = questions.c.number.in_(select(barred.c.question)) | questions.c.task.in_(without)
+        blockable |= questions.c.photo.in_(select(assigned.c.photo))
         columns = (questions.c.number, questions.c.photo, questions.c.task, questions.c.subject, questions.c.asked)
         chosen = select(*columns).where(blockable | questions.c.photo.in_(missing))
         rows = connection.execute(chosen.order_by(questions.c.place, questions.c.number)).all()
@@ -165,9 +169,11 @@ def blocked_questions(project: Project, *, files: bool = True) -> list[BlockedQu
                 missing.discard(row.photo)
                 found.append(BlockedQuestion(row.photo, mentions, Task(row.task), WaitsFor.PICTURE))
                 continue
-            if able.present[Task(row.task)] - barred_from[row.number]:
+            present, qualified = able.present[Task(row.task)], able.all[Task(row.task)]
+            asked = assigned_to.get(row.photo, qualified)
+            if (present & asked) - barred_from[row.number]:
                 continue
-            qualified = able.all[Task(row.task)]
+            qualified = qualified & asked
             waits_for = WaitsFor.ANOTHER_PERSON if qualified else WaitsFor.QUALIFIED_PERSON
             absent = tuple(sorted(qualified - barred_from[row.number]))
             waits_for = WaitsFor.ABSENT_PERSON if absent else waits_for

@@ -126,6 +126,11 @@ class Settings(Rules):
     boxes_show_from: float = 0.35
     order: str = "added"
 
+    @property
+    def people_needed(self) -> int:
+        """Number of people who can finish a photo: those who vote, and one who draws."""
+        return self.judgements_to_end + (0 if self.voters_may_draw else 1) if self.independent else 1
+
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
@@ -168,7 +173,7 @@ def explain_lockouts(settings: Settings, people: int | None = None) -> list[str]
     if 0 < tests * (1 - settings.test_accuracy) < 1 and settings.test_attempts == 1:
         found.append(f"one wrong answer of {tests} test questions excludes a worker; use test_attempts 2 or more")
     if people and settings.independent:
-        needed = settings.judgements_to_end + (0 if settings.voters_may_draw else 1)
+        needed = settings.people_needed
         if people < needed:
             found.append(
                 f"votes need {needed} people, and {people} can work; invite more, use the settings of a small team "

@@ -58,7 +58,7 @@ from deixis.storage.sql import (
     sqlite_uri,
 )
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Raised with every change of the tables; `tests/annotate/test_upgrade.py` has their fingerprint and older projects."""
 
 FORMAT = "deixis-annotate"
@@ -154,6 +154,14 @@ barred = Table(
     metadata,
     Column("question", _NUMBER, ForeignKey("questions.number", ondelete="CASCADE"), primary_key=True),
     Column("worker", String, primary_key=True),
+)
+
+assigned = Table(  # photos that only these people are asked about
+    "assigned",
+    metadata,
+    Column("photo", String, ForeignKey("photos.id"), primary_key=True),
+    Column("worker", String, ForeignKey("workers.id"), primary_key=True),
+    Index("assigned_to_worker", "worker"),
 )
 
 known_questions = Table(
@@ -289,7 +297,18 @@ messages = Table(  # messages of webhooks that were not delivered yet
 
 PROTECTED_TABLES = tuple(
     table.name
-    for table in (properties, photos, workers, events, remarks, known_questions, checks, qualifications, assignments)
+    for table in (
+        properties,
+        photos,
+        workers,
+        events,
+        remarks,
+        known_questions,
+        checks,
+        qualifications,
+        assignments,
+        assigned,
+    )
 )
 """Tables whose rows have checksums in SQLite. The others are derived from these, or short-lived."""
 

@@ -253,6 +253,30 @@ def _is_local(link: str) -> bool:
 
 
 @app.command()
+def assign(
+    project: Folder,
+    words: Annotated[str, argument("WORDS", "Words of the file name, such as a folder, or of the captions.")],
+    to: Annotated[list[str] | None, option("NAME", "Name or id of a worker; repeat it for several.", "--to")] = None,
+    everybody: Annotated[bool, flag("--everybody", "End the assignment of these photos.")] = False,
+    json: Json = False,
+) -> None:
+    """Ask only some people about the photos that match.
+
+    They get these photos before all others. The gallery assigns any search.
+    """
+    from deixis.annotate.gallery import GalleryFilter, assign_photos
+
+    if bool(to) == everybody:
+        raise DeixisError("assign: use --to NAME, or --everybody")
+    with _open(project) as opened:
+        found = assign_photos(opened, None, GalleryFilter(words=words), to or [])
+    whom = f"only {', '.join(to)}" if to else "everybody"
+    print_result(json, {"project": str(project)} | asdict(found), f"{plural(found.photos, 'photo')}: {whom}")
+    if found.advice:
+        note(found.advice)
+
+
+@app.command()
 def serve(
     project: Folder,
     host: Annotated[

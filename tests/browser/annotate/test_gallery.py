@@ -220,7 +220,7 @@ def test_photos_are_filtered_and_show_their_state(laptop: Page, bench: MakeBench
     laptop.get_by_role("link", name="← Gallery").click()
     expect(cards).to_have_count(1)  # the filter stays
     laptop.get_by_label("People disagreed").uncheck()
-    laptop.get_by_label("Person").select_option(label="Ann")
+    laptop.get_by_label("Worked on by").select_option(label="Ann")
     expect(cards).to_have_count(1)
     laptop.get_by_label("State").select_option("finished")
     expect(laptop.get_by_text("No photo is like this.")).to_be_visible()

@@ -2,6 +2,7 @@
 import type {
   AnswerRequest,
   AnswerResponse,
+  Assigned,
   CorrectionRequest,
   Dashboard,
   ExternalResponse,
@@ -119,6 +120,11 @@ export const putPhrases = (photo: string, all: Phrase[]) =>
 
 export const gallery = (filter: URLSearchParams, limit: number) =>
   ask<GalleryResponse>("GET", `/api/gallery?${filter}&limit=${limit}`);
+export const assignPhotos = (filter: URLSearchParams, people: string[]) => {
+  const asked = [...filter].filter(([name]) => name !== "offset");
+  const wanted = asked.map(([name, value]) => [name, value === "true" && name !== "words" ? true : value]);
+  return ask<Assigned>("POST", "/api/gallery/assign", { ...Object.fromEntries(wanted), people });
+};
 const galleryPlace = (photo: string) => `/api/gallery/${encodeURIComponent(photo)}`;
 export const galleryPhoto = (photo: string) => ask<GalleryEntry>("GET", galleryPlace(photo));
 export const correct = (photo: string, seen: number, wanted: Correction) =>

@@ -98,6 +98,7 @@ export function GalleryPage({ session, photo, isPhrases, from, onOpen }: Props) 
       <h1>Gallery</h1>
       <Filter session={session} wanted={wanted} found={found} onChange={change} />
       <Failure line={failure} />
+      {found && total > 0 && <Assign wanted={wanted} found={found} onAssigned={() => void run(async () => void (await load(query)))} />}
       {total === 0 && found && <p class="lead">No photo is like this.</p>}
       {found && <Pager offset={offset} page={PAGE} total={total} onChange={(to) => change({ offset: to ? `${to}` : "" })} />}
       <ul class="gallery">
@@ -159,6 +160,7 @@ function Filter({ session, wanted, found, onChange }: FilterProps) {
       {label}
     </label>
   );
+  const people = found?.people.map(({ worker, name }) => [worker, name] as const) ?? [];
   return (
     <form class="gallery-filter" aria-label="Filter" onSubmit={(event) => event.preventDefault()}>
       <label>
@@ -180,7 +182,8 @@ function Filter({ session, wanted, found, onChange }: FilterProps) {
       </label>
       {select("type", "Phrases", "Any type", session.types.map((type) => [type, type]))}
       {select("stage", "State", "All", STAGES)}
-      {select("person", "Person", "Anybody", found?.people.map(({ worker, name }) => [worker, name]) ?? [])}
+      {select("person", "Worked on by", "Anybody", people)}
+      {select("assigned", "Assigned to", "Anybody", people)}
       {check("disagreement", "People disagreed")}
       {check("changed", "Corrected")}
       <span class="soft" role="status">
@@ -203,6 +206,54 @@ function Filter({ session, wanted, found, onChange }: FilterProps) {
   );
 }
 
+interface AssignProps {
+  wanted: URLSearchParams;
+  found: GalleryResponse;
+  onAssigned: () => void;
+}
+
+/** Ask only some people about all photos that were found. */
+function Assign({ wanted, found: { people, total }, onAssigned }: AssignProps) {
+  const [chosen, setChosen] = useState<readonly string[]>([]);
+  const [said, setSaid] = useState("");
+  const { failure, isBusy, run } = useSubmit();
+  const photos = total === 1 ? "1 photo" : `${total.toLocaleString("en")} photos`;
+  const assign = (ids: readonly string[]) =>
+    run(async () => {
+      const { advice } = await api.assignPhotos(wanted, [...ids]);
+      const names = people.filter(({ worker }) => ids.includes(worker)).map(({ name }) => name);
+      const whom = names.length ? `only ${new Intl.ListFormat("en").format(names)}` : "everybody";
+      setSaid(`${photos}: ${whom} from now on.${advice ? ` But ${advice}.` : ""}`);
+      onAssigned();
+    });
+  const toggle = (worker: string) =>
+    setChosen(chosen.includes(worker) ? chosen.filter((each) => each !== worker) : [...chosen, worker]);
+  return (
+    <details class="assign">
+      <summary>Assign these {photos}</summary>
+      <p class="hint">Only the people chosen are asked about them, before all other photos.</p>
+      <div class="types" role="group" aria-label="People">
+        {people.map(({ worker, name }) => (
+          <label key={worker} class="check" dir="auto">
+            <input type="checkbox" checked={chosen.includes(worker)} onChange={() => toggle(worker)} />
+            {name}
+          </label>
+        ))}
+      </div>
+      <p class="row">
+        <button class="main" disabled={isBusy || !chosen.length} onClick={() => assign(chosen)}>
+          Assign
+        </button>
+        <button disabled={isBusy} onClick={() => assign([])}>
+          Ask everybody
+        </button>
+        <span role="status">{said}</span>
+      </p>
+      <Failure line={failure} />
+    </details>
+  );
+}
+
 function Card({ entry, number, hasPicture }: { entry: GalleryEntry; number: number; hasPicture: boolean }) {
   const { photo, chains, captions } = entry;
   return (
@@ -216,6 +267,7 @@ function Card({ entry, number, hasPicture }: { entry: GalleryEntry; number: numb
       </a>
       <span class="gallery-chips">
         <span class="chip">{entry.stage}</span>
+        {entry.assigned.length > 0 && <span class="chip">{`for ${new Intl.ListFormat("en").format(entry.assigned)}`}</span>}
         {entry.disagreements.length > 0 && <span class="chip">people disagreed</span>}
         <ChangedBy entry={entry} />
       </span>

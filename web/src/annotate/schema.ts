@@ -32,6 +32,24 @@ export interface ApiToken {
   until: number;
 }
 
+/** The people, and the photos as in the search of the gallery; without people, everybody is asked again. */
+export interface AssignRequest {
+  people?: string[];
+  stage?: PhotoStage | null;
+  person?: string | null;
+  disagreement?: boolean;
+  changed?: boolean;
+  assigned?: string | null;
+  words?: string;
+  type?: string;
+}
+
+/** Photos that were assigned, and why it may not work, if so. The fields are JSON keys. */
+export interface Assigned {
+  photos: number;
+  advice: string | null;
+}
+
 export interface CaptionInfo {
   number: number;
   parts: CaptionPart[];
@@ -212,6 +230,7 @@ export interface GalleryEntry {
   can_redo: boolean;
   last_event: number;
   answers: OwnAnswer[]; // To the lead's own question.
+  assigned: string[]; // Names of those who are asked about it; empty for everybody.
 }
 
 export interface GalleryResponse {

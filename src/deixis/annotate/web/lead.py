@@ -15,10 +15,12 @@ from starlette.exceptions import HTTPException
 
 from deixis.annotate.export import export_project
 from deixis.annotate.gallery import (
+    Assigned,
     Correction,
     GalleryFilter,
     GalleryPhoto,
     PhotoStage,
+    assign_photos,
     correct,
     find_photos,
     list_people,
@@ -58,6 +60,7 @@ from deixis.annotate.web.context import AppContext, AuthenticatedUser, Context, 
 from deixis.annotate.web.photos import split_captions
 from deixis.annotate.web.schemas import (
     MAX_NUMBER,
+    AssignRequest,
     CaptionInfo,
     CaptionText,
     CorrectionRequest,
@@ -163,12 +166,15 @@ async def gallery(
     person: Annotated[WorkerId | None, Query(description="Somebody who worked on the photo.")] = None,
     disagreement: Annotated[bool, Query(description="Only photos on which people disagreed.")] = False,
     changed: Annotated[bool, Query(description="Only photos that were corrected.")] = False,
+    assigned: Annotated[
+        str | None, Query(pattern=r"^(w[0-9a-f]{12})?$", description="To whom it is assigned; empty: to nobody.")
+    ] = None,
     words: Annotated[StoredText, Query(max_length=200, description="Parts of the file name or captions.")] = "",
     type_: Annotated[TypeName, Query(alias="type", description="Entity type of a phrase.")] = "",
     offset: Offset = 0,
     limit: Annotated[int, Query(ge=1, le=100)] = 24,
 ) -> GalleryResponse:
-    wanted = GalleryFilter(stage, person, disagreement, changed, words, type_)
+    wanted = GalleryFilter(stage, person, disagreement, changed, assigned, words, type_)
 
     def read() -> GalleryResponse:
         total, found = find_photos(context.project, wanted, offset=offset, limit=limit)
@@ -176,6 +182,12 @@ async def gallery(
         return GalleryResponse(total=total, people=people, photos=[_describe_photo(context, each) for each in found])
 
     return await context.readers.run(read)
+
+
+@router.post("/gallery/assign", summary="Ask only some people about all photos that match", responses=_SIGNED_IN)
+async def assign(context: Context, lead: Reviewer, body: AssignRequest) -> Assigned:
+    wanted = GalleryFilter(**body.model_dump(exclude={"people"}))
+    return await context.readers.run(assign_photos, context.project, lead.id, wanted, body.people)
 
 
 @router.get("/gallery/{photo_id}", summary="A photo with its chains and boxes", responses=_ERRORS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -171,6 +171,19 @@ class PhraseItem(EmptyRequest):
 
 class PhrasesRequest(EmptyRequest):
     phrases: list[PhraseItem] = Field(max_length=MAX_PHRASES)
+
+
+class AssignRequest(EmptyRequest):
+    """The people, and the photos as in the search of the gallery; without people, everybody is asked again."""
+
+    people: list[WorkerId] = Field([], max_length=1000)
+    stage: PhotoStage | None = None
+    person: WorkerId | None = None
+    disagreement: bool = False
+    changed: bool = False
+    assigned: Annotated[str, Field(pattern=r"^(w[0-9a-f]{12})?$")] | None = None
+    words: Annotated[StoredText, Field(max_length=200)] = ""
+    type: TypeName | Literal[""] = ""
 
 
 class CorrectionRequest(EmptyRequest):
@@ -388,6 +401,7 @@ class GalleryEntry(BaseModel):
     can_redo: bool
     last_event: int
     answers: list[OwnAnswer] = Field(description="To the lead's own question.")
+    assigned: list[str] = Field(description="Names of those who are asked about it; empty for everybody.")
 
 
 class PersonName(BaseModel):
