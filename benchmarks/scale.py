@@ -29,7 +29,14 @@ import psutil
 import torch
 
 from deixis import cluster as bulk
-from deixis.cluster import CaptionJob, ClusterEncoder, FeaturesJob, caption_photos, cluster_features
+from deixis.cluster import (
+    CaptionJob,
+    ClusterEncoder,
+    FeaturesJob,
+    caption_photos,
+    cluster_features,
+    model_fingerprint,
+)
 from deixis.data.images import find_photos
 from deixis.models.m_rnn.decoding import Decoding
 from deixis.models.m_rnn.pipeline import DEFAULT_CAPTIONER, load_captioner
@@ -81,7 +88,7 @@ def index() -> TaskPair:
 
 def caption() -> TaskPair:
     captioner, decoding = load_captioner(DEFAULT_CAPTIONER), Decoding(beam=5)
-    job = CaptionJob.for_model(DEFAULT_CAPTIONER, decoding)
+    job = CaptionJob(DEFAULT_CAPTIONER, model_fingerprint(DEFAULT_CAPTIONER), decoding)
     return (
         lambda paths: captioner.caption_files(list(paths), decoding),
         lambda workers: lambda paths: caption_photos(workers, job, list(paths)),

@@ -288,6 +288,11 @@ def _check_all_shared(
         yield photo, result
 
 
+def model_fingerprint(model: str) -> str:
+    """Return the fingerprint of a model by its name or directory."""
+    return fingerprint_artifact(model_folder(model))
+
+
 CaptionedPhoto = tuple[Path, CaptionResult | PhotoError]
 
 
@@ -296,25 +301,14 @@ class CaptionJob:
     """Captions of photos."""
 
     model: str  # name or directory
-    fingerprint: str  # of the model on this machine
+    fingerprint: str  # of the model on this machine: `model_fingerprint`
     decoding: Decoding
     start: str = ""  # words that captions begin with
     rerank: Rerank = "none"
     neighbours: Path | None = None  # directory of the photos to rerank by
 
-    @classmethod
-    def for_model(
-        cls,
-        model: str,
-        decoding: Decoding,
-        start: str = "",
-        rerank: Rerank = "none",
-        neighbours: Path | None = None,
-    ) -> CaptionJob:
-        return cls(model, fingerprint_artifact(model_folder(model)), decoding, start, rerank, neighbours)
-
     def load(self) -> Callable[[Sequence[Path]], Iterator[CaptionedPhoto]]:
-        check_same(f"the model {self.model}", self.fingerprint, fingerprint_artifact(model_folder(self.model)))
+        check_same(f"the model {self.model}", self.fingerprint, model_fingerprint(self.model))
         pipeline = load_captioner(self.model)
         ranker = pipeline.ranker(self.rerank, self.neighbours)
         return lambda paths: pipeline.caption_files(paths, self.decoding, self.start, ranker=ranker)

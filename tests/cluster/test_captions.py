@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deixis.cluster import CaptionJob, ClusterWorkers, caption_photos
+from deixis.cluster import CaptionJob, ClusterWorkers, caption_photos, model_fingerprint
 from deixis.errors import PhotoError
 from deixis.models.captioner.spec import CaptionerDataSettings
 from deixis.models.m_rnn import pipeline as captioning
@@ -36,7 +36,8 @@ def test_workers_generate_the_captions_of_one_process(
     monkeypatch.setattr(captioning, "_PHOTOS_PER_BLOCK", 16)  # as in the tasks of workers
     paths = sorted((folder / "images").iterdir())
     paths.insert(5, folder / "nothing.png")
-    job = CaptionJob.for_model(str(folder / "m-rnn"), decoding)
+    model = str(folder / "m-rnn")
+    job = CaptionJob(model, model_fingerprint(model), decoding)
     alone = dict(load_captioner(folder / "m-rnn").caption_files(paths, decoding))
     many = dict(caption_photos(workers, job, paths))
     assert list(many) == paths

@@ -129,7 +129,7 @@ def test_a_damaged_or_missing_table_is_named(tmp_path: Path) -> None:
         ("{", "damaged"),
         ("[]", "manifest.json"),
         ('{"format": "deixis-dataset", "version": 99}', "version 99"),
-        ('{"format": "deixis-dataset", "version": 1}', "damaged"),
+        ('{"format": "deixis-dataset", "version": 1}', "version 1"),
     ],
 )
 def test_an_unusable_manifest_is_refused(tmp_path: Path, text: str, message: str) -> None:

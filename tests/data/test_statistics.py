@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -102,7 +103,7 @@ def test_the_means_of_the_last_row_are_sums_over_the_types(tmp_path: Path) -> No
     assert (found.chains, found.mentions, found.boxes) == (2, 4, 4)
     assert found.mentions_per_chain == pytest.approx((4 + 3) / (2 + 1))
     assert found.boxes_per_chain == pytest.approx((4 + 1) / (2 + 1))
-    printed = found.as_json()
+    printed = asdict(found)
     assert printed["mentions_per_chain"] == found.mentions_per_chain
     assert printed["boxes_per_chain"] == found.boxes_per_chain
 
@@ -111,7 +112,7 @@ def test_phrases_for_regions_are_no_captions(tmp_path: Path) -> None:
     sentence, phrase = Caption.from_text("A dog runs"), Caption.from_text("red hat", region_phrase=True)
     found = compute_statistics(made(tmp_path, [Photo("1", (sentence, phrase, phrase))]))
     assert (found.captions, found.region_phrases) == (1, 2)
-    assert found.as_json()["captions_per_photo"] == 1
+    assert found.captions_per_photo == 1
 
 
 def test_the_bars_of_the_figure_are_as_high_as_the_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

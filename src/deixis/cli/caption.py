@@ -125,9 +125,9 @@ def caption(
     caption_all: CaptionAll = partial(pipeline.caption_files, decoding=decoding, start=start, ranker=ranker)
 
     def make_job() -> CaptionJob:
-        from deixis.cluster import CaptionJob
+        from deixis.cluster import CaptionJob, model_fingerprint
 
-        return CaptionJob.for_model(model, decoding, start, rerank, neighbours)
+        return CaptionJob(model, model_fingerprint(model), decoding, start, rerank, neighbours)
 
     # Samples of a photo depend on the photos before it, so an interrupted run with --sample starts again.
     journal = caption_journal(csv, repr(make_job())) if csv and not sample else nullcontext()

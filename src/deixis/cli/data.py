@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -268,7 +269,7 @@ def stats(
     if plot:
         plot_types(found, plot)
     if json:
-        print_json(found.as_json())
+        print_json(asdict(found))
     else:
         print_statistics(found)
         if plot:
@@ -277,10 +278,9 @@ def stats(
 
 def print_statistics(found: Statistics) -> None:
     """Print sentences and a table as in the paper."""
-    ratios = found.as_json()
     print(
         f"{plural(found.photos, 'photo')} with {plural(found.captions, 'caption')} "
-        f"({ratios['captions_per_photo']:.1f} per photo, {ratios['tokens_per_caption']:.1f} tokens per caption)."
+        f"({found.captions_per_photo:.1f} per photo, {found.tokens_per_caption:.1f} tokens per caption)."
     )
     if found.region_phrases:
         print(f"{plural(found.region_phrases, 'phrase')} that describe regions.")
@@ -289,10 +289,10 @@ def print_statistics(found: Statistics) -> None:
         print(f"No phrases are marked; {boxes}.")
         return
     print(
-        f"{plural(found.mentions, 'mention')} ({ratios['mentions_per_caption']:.1f} per caption; "
+        f"{plural(found.mentions, 'mention')} ({found.mentions_per_caption:.1f} per caption; "
         f"{found.not_visual:,} more are not visual) in {plural(found.chains, 'chain')} "
-        f"({ratios['chains_per_photo']:.1f} per photo), {plural(found.boxes, 'box', 'boxes')} "
-        f"({ratios['boxes_per_photo']:.1f} per photo)."
+        f"({found.chains_per_photo:.1f} per photo), {plural(found.boxes, 'box', 'boxes')} "
+        f"({found.boxes_per_photo:.1f} per photo)."
     )
     print(
         f"{found.chains_with_several_mentions_percent:.1f} % of the chains have more than one mention. "

@@ -99,18 +99,55 @@ class RegionPhrasePairs:
         proposals: Callable[[str], npt.ArrayLike],
         *,
         more_phrases: Callable[[Caption, Sequence[Mention]], Iterable[MentionPhrase]] | None = None,
-        region_phrases: bool = False,
     ) -> RegionPhrasePairs:
         """Collect the pairs of photos. `proposals` returns the boxes (k, 4) of a photo id.
 
-        Captions about another photo, mentions without a chain, chains without a box and photos without pairs are
-        skipped. `more_phrases` returns additional phrases, such as relations, for a caption and its mentions with
-        boxes. `region_phrases` also includes captions that describe a single region.
+        Captions about another photo or about a single region, mentions without a chain, chains without a box and photos
+        without pairs are skipped. `more_phrases` returns additional phrases, such as relations, for a caption and its
+        mentions with boxes.
         """
-        builder = _Builder(more_phrases, region_phrases)
+        ids: list[str] = []
+        texts: list[str] = []
+        rows: list[tuple[int, int, int, int, int]] = []
+        boxes: list[geometry.Boxes] = []
+        gold: list[int] = []
+        overlaps: list[tuple[Integers, Integers, npt.NDArray[np.float32]]] = []
+        region_starts = [0]
         for photo in photos:
-            builder.add(photo, proposals)
-        return builder.finish()
+            chain_of_box: dict[tuple[float, ...], int] = {}
+            for caption, text, start, end, box in _phrases_with_box(photo, more_phrases):
+                chain = chain_of_box.setdefault(tuple(box.tolist()), len(gold) + len(chain_of_box))
+                texts.append(" ".join(text.lower().split()))
+                rows.append((len(ids), caption, start, end, chain))
+            if not chain_of_box:
+                continue
+            own, proposed = np.array(list(chain_of_box)), _check_proposals(proposals(photo.id), photo.id)
+            ious, first = geometry.iou(own, proposed), region_starts[-1]
+            chains, columns = np.nonzero(ious)
+            overlaps.append((chains + len(gold), columns + first + len(own), ious[chains, columns].astype("f4")))
+            gold += range(first, first + len(own))
+            boxes += [own, proposed]
+            region_starts.append(first + len(own) + len(proposed))
+            ids.append(photo.id)
+        if not rows:
+            raise DatasetError("no phrase has a box, so there are no region–phrase pairs")
+        pairs = np.array(rows, dtype=np.int64)
+        phrases, phrase = np.unique(np.array(texts, dtype=object), return_inverse=True)
+        owners, regions, overlap_ious = (np.concatenate(parts) for parts in zip(*overlaps, strict=True))
+        return cls(
+            photos=tuple(ids),
+            phrases=tuple(phrases),
+            photo=pairs[:, 0],
+            caption=pairs[:, 1],
+            span=pairs[:, 2:4],
+            phrase=phrase,
+            chain=pairs[:, 4],
+            boxes=np.concatenate(boxes),
+            region_starts=np.array(region_starts),
+            gold=np.array(gold),
+            overlaps=RaggedArray.from_owners(owners, regions.astype(np.int32), len(gold)),
+            ious=overlap_ious,
+        )
 
     def __len__(self) -> int:
         return len(self.phrase)
@@ -185,78 +222,22 @@ def training_set_sizes(chunks: RegionPhrasePairs, augmented: RegionPhrasePairs |
     return rows
 
 
-class _Builder:
-    def __init__(
-        self,
-        more_phrases: Callable[[Caption, Sequence[Mention]], Iterable[MentionPhrase]] | None,
-        region_phrases: bool,
-    ) -> None:
-        self.more_phrases = more_phrases
-        self.region_phrases = region_phrases
-        self.photos: list[str] = []
-        self.texts: list[str] = []
-        self.rows: list[tuple[int, int, int, int, int]] = []
-        self.boxes: list[geometry.Boxes] = []
-        self.gold: list[int] = []
-        self.overlaps: list[tuple[Integers, Integers, npt.NDArray[np.float32]]] = []
-        self.region_starts = [0]
-
-    def add(self, photo: Photo, proposals: Callable[[str], npt.ArrayLike]) -> None:
-        chain_of_box: dict[tuple[float, ...], int] = {}
-        first_chain = len(self.gold)
-        for caption, text, start, end, box in self._phrases_with_box(photo):
-            chain = chain_of_box.setdefault(tuple(box.tolist()), first_chain + len(chain_of_box))
-            self.texts.append(" ".join(text.lower().split()))
-            self.rows.append((len(self.photos), caption, start, end, chain))
-        if chain_of_box:
-            self._add_regions(np.array(list(chain_of_box)), _check_proposals(proposals(photo.id), photo.id))
-            self.photos.append(photo.id)
-
-    def _phrases_with_box(self, photo: Photo) -> Iterator[tuple[int, str, int, int, geometry.Boxes]]:
-        """Yield caption index, text, start, end and box of each phrase that has a box."""
-        box_of = photo.union_boxes()
-        for index, caption in enumerate(photo.captions):
-            if not caption.related or (caption.region_phrase and not self.region_phrases):
-                continue
-            boxed = [mention for mention in caption.mentions if mention.chain in box_of]
-            phrases: list[tuple[str, tuple[Mention, ...]]] = [(caption.phrase(each), (each,)) for each in boxed]
-            if self.more_phrases is not None:
-                phrases += [(phrase.text, phrase.mentions) for phrase in self.more_phrases(caption, boxed)]
-            for text, mentions in phrases:
-                box = geometry.union([box_of[mention.chain] for mention in mentions if mention.chain is not None])
-                if geometry.area(box) > 0:
-                    start, end = min(m.start for m in mentions), max(m.end for m in mentions)
-                    yield index, text, start, end, box
-
-    def _add_regions(self, gold: geometry.Boxes, proposed: geometry.Boxes) -> None:
-        first, first_chain = self.region_starts[-1], len(self.gold)
-        ious = geometry.iou(gold, proposed)
-        chains, columns = np.nonzero(ious)
-        self.overlaps.append((chains + first_chain, columns + first + len(gold), ious[chains, columns].astype("f4")))
-        self.gold += range(first, first + len(gold))
-        self.boxes += [gold, proposed]
-        self.region_starts.append(first + len(gold) + len(proposed))
-
-    def finish(self) -> RegionPhrasePairs:
-        if not self.rows:
-            raise DatasetError("no phrase has a box, so there are no region–phrase pairs")
-        columns = np.array(self.rows, dtype=np.int64)
-        phrases, phrase = np.unique(np.array(self.texts, dtype=object), return_inverse=True)
-        owners, regions, ious = (np.concatenate(parts) for parts in zip(*self.overlaps, strict=True))
-        return RegionPhrasePairs(
-            photos=tuple(self.photos),
-            phrases=tuple(phrases),
-            photo=columns[:, 0],
-            caption=columns[:, 1],
-            span=columns[:, 2:4],
-            phrase=phrase,
-            chain=columns[:, 4],
-            boxes=np.concatenate(self.boxes),
-            region_starts=np.array(self.region_starts),
-            gold=np.array(self.gold),
-            overlaps=RaggedArray.from_owners(owners, regions.astype(np.int32), len(self.gold)),
-            ious=ious,
-        )
+def _phrases_with_box(
+    photo: Photo, more_phrases: Callable[[Caption, Sequence[Mention]], Iterable[MentionPhrase]] | None
+) -> Iterator[tuple[int, str, int, int, geometry.Boxes]]:
+    """Yield caption index, text, start, end and box of each phrase that has a box."""
+    box_of = photo.union_boxes()
+    for index, caption in enumerate(photo.captions):
+        if not caption.related or caption.region_phrase:
+            continue
+        boxed = [mention for mention in caption.mentions if mention.chain in box_of]
+        phrases: list[tuple[str, tuple[Mention, ...]]] = [(caption.phrase(each), (each,)) for each in boxed]
+        if more_phrases is not None:
+            phrases += [(phrase.text, phrase.mentions) for phrase in more_phrases(caption, boxed)]
+        for text, mentions in phrases:
+            box = geometry.union([box_of[mention.chain] for mention in mentions if mention.chain is not None])
+            if geometry.area(box) > 0:
+                yield index, text, min(m.start for m in mentions), max(m.end for m in mentions), box
 
 
 def _check_proposals(proposals: npt.ArrayLike, photo_id: str) -> geometry.Boxes:

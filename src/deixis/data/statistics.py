@@ -7,9 +7,8 @@ types. Mentions that are not visual (chain 0) are counted separately.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,14 +30,8 @@ class TypeRow:
     mentions: int
     boxes: int
     photos_percent: float
-
-    @property
-    def mentions_per_chain(self) -> float:
-        return _ratio(self.mentions, self.chains)
-
-    @property
-    def boxes_per_chain(self) -> float:
-        return _ratio(self.boxes, self.chains)
+    mentions_per_chain: float
+    boxes_per_chain: float
 
 
 @dataclass(frozen=True)
@@ -57,33 +50,15 @@ class Statistics:
     chains_with_one_box_percent: float
     chains_with_several_boxes_percent: float
     chains_without_box_percent: float
+    captions_per_photo: float
+    tokens_per_caption: float
+    mentions_per_caption: float
+    chains_per_photo: float
+    boxes_per_photo: float
+    # Sums over the types divided by sums over the types, as in the last row of Table 1
+    mentions_per_chain: float
+    boxes_per_chain: float
     types: tuple[TypeRow, ...]
-
-    @property
-    def mentions_per_chain(self) -> float:
-        """Sum over the types divided by the sum over the types, as in the last row of Table 1."""
-        return _ratio(sum(row.mentions for row in self.types), sum(row.chains for row in self.types))
-
-    @property
-    def boxes_per_chain(self) -> float:
-        """Sum over the types divided by the sum over the types, as in the last row of Table 1."""
-        return _ratio(sum(row.boxes for row in self.types), sum(row.chains for row in self.types))
-
-    def as_json(self) -> dict[str, Any]:
-        ratios = {
-            "captions_per_photo": _ratio(self.captions, self.photos),
-            "tokens_per_caption": _ratio(self.tokens, self.captions + self.region_phrases),
-            "mentions_per_caption": _ratio(self.mentions, self.captions + self.region_phrases),
-            "chains_per_photo": _ratio(self.chains, self.photos),
-            "boxes_per_photo": _ratio(self.boxes, self.photos),
-            "mentions_per_chain": self.mentions_per_chain,
-            "boxes_per_chain": self.boxes_per_chain,
-        }
-        rows = [
-            {**asdict(r), "mentions_per_chain": r.mentions_per_chain, "boxes_per_chain": r.boxes_per_chain}
-            for r in self.types
-        ]
-        return {**asdict(self), **ratios, "types": rows}
 
 
 def compute_statistics(dataset: Dataset, split: str | None = None) -> Statistics:
@@ -112,7 +87,7 @@ def compute_statistics(dataset: Dataset, split: str | None = None) -> Statistics
     phrase = np.asarray(tables["captions"]["region_phrase"].combine_chunks())
     tokens = pc.list_value_length(tables["captions"]["token_starts"]).to_numpy()
     rows = [
-        TypeRow(
+        _type_row(
             name,
             int(of_type.sum()),
             int(mentions_of_chain[of_type].sum()),
@@ -122,21 +97,35 @@ def compute_statistics(dataset: Dataset, split: str | None = None) -> Statistics
         for name, of_type in _types(tables["mentions"], visual, mention_chain, len(chain_in))
     ]
     inside = boxes_of_chain[chain_in]
+    photos, sentences = int(photo_in.sum()), int((caption_in & ~phrase).sum())
+    captions, mentions, boxes = int(caption_in.sum()), int(visual.sum()), int(box_in.sum())
+    type_chains = sum(row.chains for row in rows)
     return Statistics(
-        photos=int(photo_in.sum()),
-        captions=int((caption_in & ~phrase).sum()),
-        region_phrases=int((caption_in & phrase).sum()),
+        photos=photos,
+        captions=sentences,
+        region_phrases=captions - sentences,
         tokens=int(tokens[caption_in].sum()),
-        mentions=int(visual.sum()),
+        mentions=mentions,
         not_visual=int((mention_in & (mention_chain < 0)).sum()),
         chains=chains,
-        boxes=int(box_in.sum()),
+        boxes=boxes,
         chains_with_several_mentions_percent=100 * _ratio(int((mentions_of_chain[chain_in] > 1).sum()), chains),
         chains_with_one_box_percent=100 * _ratio(int((inside == 1).sum()), chains),
         chains_with_several_boxes_percent=100 * _ratio(int((inside > 1).sum()), chains),
         chains_without_box_percent=100 * _ratio(int((inside == 0).sum()), chains),
+        captions_per_photo=_ratio(sentences, photos),
+        tokens_per_caption=_ratio(int(tokens[caption_in].sum()), captions),
+        mentions_per_caption=_ratio(mentions, captions),
+        chains_per_photo=_ratio(chains, photos),
+        boxes_per_photo=_ratio(boxes, photos),
+        mentions_per_chain=_ratio(sum(row.mentions for row in rows), type_chains),
+        boxes_per_chain=_ratio(sum(row.boxes for row in rows), type_chains),
         types=tuple(sorted(rows, key=lambda row: _paper_order(row.type))),
     )
+
+
+def _type_row(name: str, chains: int, mentions: int, boxes: int, photos_percent: float) -> TypeRow:
+    return TypeRow(name, chains, mentions, boxes, photos_percent, _ratio(mentions, chains), _ratio(boxes, chains))
 
 
 def _types(

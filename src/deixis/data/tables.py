@@ -178,7 +178,6 @@ def open_tables(folder: Path, hashes: Mapping[str, str]) -> dict[str, pa.Table]:
 _MANIFEST_FILE = "manifest.json"
 _FORMAT = "deixis-dataset"
 _VERSION = 2
-"""Version 1 had no checksum of the manifest."""
 
 
 @dataclass(frozen=True)
@@ -232,7 +231,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise DatasetError(f"{path}: damaged, import the data again ({error})") from None
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise DatasetError(f"{path}: not the manifest of a deixis data set")
-    if document.get("version") not in (1, _VERSION):
+    if document.get("version") != _VERSION:
         raise DatasetError(
             f"{path}: layout version {document.get('version')} is not supported (expected {_VERSION}); "
             "import the data again"

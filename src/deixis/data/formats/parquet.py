@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from deixis.data.formats.common import path_of, splits_of, write_text
 from deixis.data.formats.content import Content
 from deixis.data.formats.jsonl import read_full_photo
 from deixis.data.names import Source
-from deixis.data.records import Caption, Photo
+from deixis.data.records import Photo
 from deixis.errors import DatasetError
 from deixis.storage.atomic import explain_os_errors
 
@@ -184,29 +184,10 @@ def _feature(type_: pa.DataType) -> Any:
 
 
 def _row(photo: Photo) -> dict[str, Any]:
-    source = photo.annotated
-    return {
-        "id": photo.id,
-        "file": photo.file,
-        "width": photo.width,
-        "height": photo.height,
-        "splits": photo.splits,
-        "sha256": photo.sha256,
-        "annotated": source and asdict(source),
-        "captions": [_caption(caption) for caption in photo.captions],
-        "chains": [asdict(chain) for chain in photo.chains],
-        "boxes": [{"box": box.xyxy, "chains": box.chains, "label": box.label} for box in photo.boxes],
-    }
-
-
-def _caption(caption: Caption) -> dict[str, Any]:
-    return {
-        "text": caption.text,
-        "mentions": [asdict(mention) for mention in caption.mentions],
-        "related": caption.related,
-        "tree": caption.tree,
-        "region_phrase": caption.region_phrase,
-    }
+    """Return a row; what the schema does not have, such as tokens, is not written."""
+    captions = tuple(replace(caption, tokens=()) for caption in photo.captions)
+    boxes = [asdict(box) | {"box": box.xyxy} for box in photo.boxes]
+    return asdict(replace(photo, captions=captions)) | {"boxes": boxes}
 
 
 def _image(photo: Photo, images: Path) -> dict[str, Any] | None:

@@ -23,14 +23,13 @@ from deixis.storage import artifacts
 from deixis.storage.artifacts import damaged
 from deixis.storage.atomic import MARK, exclusive_lock, explain_os_errors, make_parents, new_file
 from deixis.storage.checksums import CheckedFile, FileChecks, seal, unseal
-from deixis.storage.files import hash_file, read_regular
+from deixis.storage.files import read_regular
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.tokens import TOKENIZER_VERSION
 
 FILE = "manifest.json"
 FORMAT = "deixis-caption-features"
 VERSION = 2
-"""Version 1 had no checksums."""
 
 CODE_VERSION = 1
 """Part of the hash `learned`: raised when the code gives different vectors for the same captions."""
@@ -64,19 +63,19 @@ class CaptionManifest:
     # Hash of everything that fitting depends on: kind, word vectors, code, tokenizer and training captions
     learned: str
     data: str  # hash of the captions of the data set
-    # The array file, its hash, size and checksums. Older versions have no checksums.
+    # The array file, its size and checksums
     file: str
+    bytes: int
     sha256: str
+    crc32: str
     captions: int
     dimension: int
     code: str = __version__
-    bytes: int = 0
-    crc32: str = ""
 
     def opened(self, folder: Path) -> CheckedFile:
         """Return the array file in the folder of the features."""
-        checks = FileChecks(self.bytes, self.sha256, self.crc32) if self.crc32 else None
-        return CheckedFile(folder / self.file, checks)
+        checks = {name: getattr(self, name) for name in ("bytes", "sha256", "crc32")}
+        return CheckedFile(folder / self.file, FileChecks.from_json(checks))
 
 
 @dataclass(frozen=True)
@@ -147,15 +146,7 @@ def build_caption_features(
         captions: list[str] = dataset.tables["captions"]["text"].to_pylist()
         checks, dimension = _write_vectors(path / file, features.load_features(folder), captions, on_progress)
         manifest = CaptionManifest(
-            recipe.kind,
-            learned,
-            data,
-            file,
-            checks.sha256,
-            len(captions),
-            dimension,
-            bytes=checks.bytes,
-            crc32=checks.crc32,
+            recipe.kind, learned, data, file, **checks.to_json(), captions=len(captions), dimension=dimension
         )
         _write_manifest(path / FILE, manifest)
         _remove_old(path, existing, manifest)
@@ -184,11 +175,8 @@ def _is_current(existing: CaptionManifest, path: Path, learned: str, data: str) 
     """Whether the cached vectors are up to date and undamaged."""
     if (existing.learned, existing.data) != (learned, data):
         return False
-    file = existing.opened(path)
     try:
-        if file.checks is None:
-            return hash_file(file.path) == existing.sha256
-        file.check()
+        existing.opened(path).check()
         return True
     except (FileNotFoundError, ValueError):
         return False
@@ -264,8 +252,6 @@ def find_damage(path: Path) -> Iterator[str]:
         manifest = _read(path)
         file = manifest.opened(path)
         with damaged(file.path):
-            if file.checks is None and hash_file(file.path) != manifest.sha256:
-                raise ValueError("its hash differs")
             file.check()
     except DeixisError as error:
         yield str(error)
@@ -291,11 +277,10 @@ def _read(path: Path) -> CaptionManifest:
     if not isinstance(document, dict) or document.pop("format", None) != FORMAT:
         raise _not_text_features(path)
     try:
-        if document.pop("version") not in (1, VERSION):
+        if document.pop("version") != VERSION:
             raise ValueError("unsupported version")
         manifest = CaptionManifest(**document)
-        if manifest.crc32:
-            FileChecks.from_json({name: document[name] for name in ("bytes", "sha256", "crc32")})
+        manifest.opened(path)
         # The files with these names are read and, when outdated, removed.
         if not _FILE_NAME.fullmatch(manifest.file) or not _HASH.fullmatch(manifest.learned):
             raise ValueError(f"invalid names: {manifest.file!r}, {manifest.learned!r}")
