@@ -12,13 +12,11 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from deixis.cli.data import print_statistics
 from deixis.cli.main import _run
 from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.formats import WRITERS
 from deixis.data.records import Caption, Photo
 from deixis.data.samples import SAMPLES
-from deixis.data.statistics import Statistics, TypeRow
 from tests.cli.conftest import Command
 
 IMPORT = ("data", "import")
@@ -180,13 +178,6 @@ def test_one_split_or_all_are_converted(command: Command, two_splits: Dataset) -
     assert command.json(*convert, "all")["photos"] == 4
     lists = {path.name: path.read_text().split() for path in Path("all").glob("*.txt")}
     assert lists == {"train.txt": ["1", "2"], "dev.txt": ["2", "3"]}
-
-
-def test_the_last_row_of_the_table_has_the_means_over_the_types(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = (TypeRow("people", 2, 4, 4, 100.0), TypeRow("other", 1, 3, 1, 100.0))
-    print_statistics(Statistics(1, 4, 0, 4, 4, 0, 2, 4, 50.0, 50.0, 50.0, 0.0, rows))
-    (total,) = (line for line in capsys.readouterr().out.splitlines() if "total" in line)
-    assert [cell.strip() for cell in total.strip("│").split("│")] == ["total", "2", "4", "4", "2.33", "1.67", ""]
 
 
 @pytest.mark.parametrize(
