@@ -1,11 +1,13 @@
-"""Measure `deixis serve` under a crowd: 200 clients that search, 20 that upload photos and 50 that send very slowly.
+"""Measure `deixis serve` under a crowd: 200 clients that search, 20 that upload photos, 50 that send very slowly, and
+40 that download an original of 5 GB, of which 38 hardly read and two read on.
 
     python benchmarks/crowd.py [--index DIR | --images FOLDER [--photos 200]] [--seconds 60]
 
 A client that searches sends the next request when it has an answer, or a second after a 503. Each client has an address
 of its own (127.0.0.2 and so on, Linux). Every answer to a search is compared with the one that the server gave before
 the crowd came. Exits with 1 if an answer is wrong, if the 95th percentile of answered searches is over a second, if a
-refusal takes as long, or if the memory of the server grows by more than a tenth from the second to the last quarter.
+refusal takes as long, or if the memory of the server grows by more than a tenth from the second to the last quarter or
+exceeds 260 MB.
 The clients run on the same machine, so that part of the times is theirs.
 """
 
@@ -15,7 +17,9 @@ import argparse
 import asyncio
 import io
 import json
+import os
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -29,10 +33,14 @@ from urllib.parse import quote, urlsplit
 from PIL import Image
 from serve import SENTENCES, connect, make_index, memory_of, quantile, serve_index
 
+from deixis.data.samples import SAMPLES
+
 SEARCHING, UPLOADING, SLOW = 200, 20, 50
+DOWNLOADING, READING_ON = 40, 2
+ORIGINAL_BYTES = 5 * 2**30
 QUERIES = 200
 LIMIT_MS = 1000.0
-MAX_GROWTH = 1.1
+MAX_GROWTH, MAX_MB = 1.1, 260.0
 _PATIENCE_S = 30.0
 
 
@@ -97,7 +105,7 @@ def hits(body: bytes) -> list[tuple[str, float]]:
     return [(hit["id"], hit["probability"]) for hit in json.loads(body)["hits"]]
 
 
-async def crowd(link: str, server: int, seconds: float) -> bool:
+async def crowd(link: str, server: int, seconds: float, large: str | None = None) -> bool:
     address = urlsplit(link)
     host, port = address.hostname or "127.0.0.1", address.port or 80
     first = Visitor(host, port)
@@ -108,6 +116,9 @@ async def crowd(link: str, server: int, seconds: float) -> bool:
         assert code == 200, code
         expected[query] = hits(body)
     photo = make_photo()
+    _, listed = await first.send(first.get("/api/photos"))
+    original = next((each["id"] for each in json.loads(listed)["photos"] if each["name"] == large), None)
+    downloaded = 0
     await first.send(first.upload("/api/caption", photo))  # loads the model
     end = time.perf_counter() + seconds
     searched, uploaded, memory = Outcome(), Outcome(), list[tuple[float, float]]()
@@ -147,6 +158,21 @@ async def crowd(link: str, server: int, seconds: float) -> bool:
                         break
                 writer.close()
 
+    async def download(number: int) -> None:
+        nonlocal downloaded
+        while original and time.perf_counter() < end:
+            with suppress(OSError, TimeoutError):
+                reader, writer = await connect(host, port)
+                writer.write(first.get(f"/api/photos/{original}/original"))
+                while time.perf_counter() < end:
+                    part = await asyncio.wait_for(reader.read(2**20 if number < READING_ON else 100), _PATIENCE_S)
+                    if not part:
+                        break
+                    downloaded += len(part)
+                    await asyncio.sleep(0.01 if number < READING_ON else 5.0)
+                writer.close()
+            await asyncio.sleep(1.0)
+
     async def watch() -> None:
         while time.perf_counter() < end:
             memory.append((time.perf_counter(), memory_of(server)))
@@ -158,7 +184,9 @@ async def crowd(link: str, server: int, seconds: float) -> bool:
         *(search(number) for number in range(SEARCHING)),
         *(upload(number) for number in range(UPLOADING)),
         *(send_slowly(number) for number in range(SLOW)),
+        *(download(number) for number in range(DOWNLOADING)),
     )
+    print(f"downloaded: {downloaded / 2**20:,.0f} MB")
     return report(searched, uploaded, memory, begin, seconds)
 
 
@@ -172,7 +200,9 @@ def report(
         for quarter in range(4)
     ]
     growth = quarters[3] / quarters[1] if quarters[1] else 1.0
-    print(f"memory of the server in each quarter: {', '.join(f'{value:.0f}' for value in quarters)} MB")
+    highest = max(value for _, value in memory)
+    shown = ", ".join(f"{value:.0f}" for value in quarters)
+    print(f"memory of the server in each quarter: {shown} MB; highest: {highest:.0f} MB")
     answered, refused = (sorted(searched.ms.get(code, [])) for code in (200, 503))
     silent = searched.codes[0] + uploaded.codes[0]
     problems = {
@@ -181,6 +211,7 @@ def report(
         "answered searches are slow": quantile(answered, 0.95) > LIMIT_MS,
         "refusals are slow": quantile(refused, 0.95) > LIMIT_MS,
         "memory grows": growth > MAX_GROWTH,
+        f"memory exceeds {MAX_MB:.0f} MB": highest > MAX_MB,
     }
     for problem, found in problems.items():
         if found:
@@ -203,9 +234,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        index = options.index or make_index(options.images, options.photos, Path(folder))
+        index, large = options.index, None
+        if index is None:
+            photos = Path(shutil.copytree(options.images or SAMPLES / "images", Path(folder) / "photos"))
+            index = make_index(photos, options.photos, Path(folder))
+            large = max(photos.glob("*.jpg")).name
+            os.truncate(photos / large, ORIGINAL_BYTES)
         with serve_index(index) as (link, server):
-            if not asyncio.run(crowd(link, server, options.seconds)):
+            if not asyncio.run(crowd(link, server, options.seconds, large)):
                 sys.exit(1)
 
 

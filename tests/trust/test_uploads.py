@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -19,6 +21,8 @@ from starlette.testclient import TestClient
 from deixis.data.decoder import DecoderPool
 from deixis.errors import DeixisError
 from deixis.web.app import make_app
+from deixis.web.inference import PhotoInput
+from deixis.web.responses import Captions
 from deixis.web.security import AccessPolicy, ServerLimits
 from tests.trust.test_files import progressive
 from tests.trust.test_slow_clients import connect
@@ -175,3 +179,44 @@ def test_a_search_for_which_there_is_no_room_is_refused_before_it_is_parsed(
         finally:
             finish.set()
         assert {each.result().status_code for each in asked} <= {400, 503}
+
+
+def test_forms_that_are_none_cannot_fill_the_log(collection: FakeCollection, tmp_path: Path) -> None:
+    """The library that reads forms writes a line for each."""
+    with served(tmp_path / "photos") as (link, process), httpx.Client() as client:
+        form = {"content-type": "multipart/form-data; boundary=b"}
+        for _ in range(100):
+            assert client.post(f"{link}api/caption", content=b"none", headers=form).status_code == 400
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    assert 0 < len(errors.splitlines()) <= 60
+
+
+def test_no_more_photos_are_decoded_than_are_worked_on(
+    collection: FakeCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decoded photos of fifty megapixels take 200 MB each: they do not wait for the model."""
+    decoded, finish = [], threading.Event()
+    inference = FakeInference()
+    caption = inference.caption
+
+    def decode(*_: object) -> Image.Image:
+        decoded.append(1)
+        return Image.new("RGB", (8, 8))
+
+    def wait(photo: PhotoInput) -> Captions:
+        assert finish.wait(60)
+        return caption(photo)
+
+    monkeypatch.setattr(DecoderPool, "decode", decode)
+    monkeypatch.setattr(inference, "caption", wait)
+    app = make_app(collection, inference=inference, limits=ServerLimits(upload_threads=2, upload_wait_s=0.5))
+    photo = {"photo": ("a.jpg", b"x", "image/jpeg")}
+    with TestClient(app, base_url="http://127.0.0.1") as client, ThreadPoolExecutor(6) as threads:
+        answers = [threads.submit(client.post, "/api/caption", files=photo) for _ in range(6)]
+        wait_for(answers, return_when=FIRST_COMPLETED, timeout=60)
+        assert len(decoded) <= 2
+        finish.set()
+        codes = [answer.result().status_code for answer in answers]
+    assert set(codes) <= {200, 503}
+    assert codes.count(200) >= len(decoded) >= 1

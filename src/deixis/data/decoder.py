@@ -29,6 +29,7 @@ DECODE_S = 10.0
 DECODE_BYTES = 2 * 2**30
 """Maximum address space of a decoder, where the system has such a limit."""
 
+_STRIP_BYTES = 2**20
 NAME = "the photo"
 _REQUEST = struct.Struct("<QQ")  # bytes, maximum number of pixels
 _RESPONSE = struct.Struct("<BII")  # whether it failed; then width and height, or the length of the reason and 0
@@ -102,16 +103,24 @@ class _Decoder:
             self._requests.write(content)
             self._requests.flush()
             has_failed, width, height = _RESPONSE.unpack(_read(self._responses, _RESPONSE.size))
-            body = _read(self._responses, width if has_failed else 3 * width * height)
+            body = _read(self._responses, width) if has_failed else self._read_pixels(width, height)
         except (OSError, EOFError):
             self.stop()
             reason = f"takes more than {seconds:g} s to decode" if is_late.is_set() else "its decoder has crashed"
             raise PhotoError(NAME, reason) from None
         finally:
             timer.cancel()
-        if has_failed:
+        if isinstance(body, bytes):
             raise PhotoError(NAME, body.decode())
-        return Image.frombytes("RGB", (width, height), body)
+        return body
+
+    def _read_pixels(self, width: int, height: int) -> Image.Image:
+        """Read rows into an image: all of them before that would be held twice."""
+        image, rows = Image.new("RGB", (width, height)), max(_STRIP_BYTES // (3 * width), 1)
+        for top in range(0, height, rows):
+            size = width, min(rows, height - top)
+            image.paste(Image.frombytes("RGB", size, _read(self._responses, 3 * size[0] * size[1])), (0, top))
+        return image
 
     def stop(self) -> None:
         self._process.kill()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -25,7 +27,7 @@ from deixis.search.results import HitPhrase, PhotoRecord
 from deixis.storage.files import open_regular
 from deixis.storage.remote import is_remote
 from deixis.web.downloads import FileDownload, ZipDownload
-from deixis.web.executor import BoundedExecutor
+from deixis.web.executor import BoundedExecutor, BusyError
 from deixis.web.inference import InferenceService, PhotoInput, ResultCache
 from deixis.web.pages import MAX_SIDE, encode_jpeg, open_inside
 from deixis.web.responses import (
@@ -158,6 +160,7 @@ class RouteContext:
         )
         self.model_executor = BoundedExecutor("models", limits.model_threads, limits.model_queue, limits.model_wait_s)
         self.decoders = DecoderPool(limits.upload_threads)
+        self._uploads = asyncio.Semaphore(limits.upload_threads)
         self.searches = ResultCache[bytes](limits.cached_searches)  # responses as JSON
 
     def close(self) -> None:
@@ -181,8 +184,12 @@ class RouteContext:
         except DeixisError:
             raise PhotoNotFoundError(photo_id) from None
 
-    async def open_upload(self, upload: UploadFile) -> Image:
-        """Decode an uploaded photo in a process of its own, after checking its size."""
+    @asynccontextmanager
+    async def opened_upload(self, upload: UploadFile) -> AsyncIterator[Image]:
+        """Decode an uploaded photo in a process of its own, after checking its size.
+
+        As many are held at once as there are decoders: the pixels of a photo take up to 200 MB.
+        """
 
         def decode() -> Image:
             if not upload.size:
@@ -192,7 +199,15 @@ class RouteContext:
             with upload.file as file:
                 return self.decoders.decode(file.read(), self.limits.upload_pixels)
 
-        return await self.upload_executor.run(decode)
+        try:
+            async with asyncio.timeout(self.limits.upload_wait_s):
+                await self._uploads.acquire()
+        except TimeoutError:
+            raise BusyError from None
+        try:
+            yield await self.upload_executor.run(decode)
+        finally:
+            self._uploads.release()
 
     def photo_input(self, request: PhotoRequest, uploaded: Image | None) -> PhotoInput:
         """Return the photo of a request."""
@@ -237,8 +252,11 @@ def _find_context(request: Request) -> RouteContext:
 Context = Annotated[RouteContext, Depends(_find_context)]
 
 
-async def _open_upload(context: Context, photo: Annotated[fastapi.UploadFile, File(description="A photo.")]) -> Image:
-    return await context.open_upload(photo)
+async def _open_upload(
+    context: Context, photo: Annotated[fastapi.UploadFile, File(description="A photo.")]
+) -> AsyncIterator[Image]:
+    async with context.opened_upload(photo) as opened:
+        yield opened
 
 
 Uploaded = Annotated[Image, Depends(_open_upload)]
@@ -518,8 +536,8 @@ async def _respond(
     request: Request, context: RouteContext, kind: type[RequestT], compute: Callable[[PhotoInput, RequestT], T]
 ) -> T:
     parsed, upload = await read_request(request, kind)
-    uploaded = None if upload is None else await context.open_upload(upload)
-    return await context.model_executor.run(lambda: compute(context.photo_input(parsed, uploaded), parsed))
+    async with nullcontext() if upload is None else context.opened_upload(upload) as uploaded:
+        return await context.model_executor.run(lambda: compute(context.photo_input(parsed, uploaded), parsed))
 
 
 def _jpeg(encoded: bytes) -> Response:

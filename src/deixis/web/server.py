@@ -176,7 +176,8 @@ def run_server(app: ASGIApp, listening: socket.socket, **options: Any) -> None:
     """Serve an app on a socket until Ctrl-C; further options are those of `uvicorn.Config`."""
     LimitedProtocol.limit = allow_connections()
     few_lines = FewLines()
-    loggers = [logging.getLogger(name) for name in ("uvicorn.error", "asyncio")]
+    # Libraries such as the reader of forms have no handler of their own.
+    logs = [each for each in (logging.getLogger("uvicorn.error"), logging.lastResort) if each]
     config = uvicorn.Config(
         app,
         http=LimitedProtocol,
@@ -189,15 +190,15 @@ def run_server(app: ASGIApp, listening: socket.socket, **options: Any) -> None:
         h11_max_incomplete_event_size=32 * 2**10,
         **options,
     )
-    for logger in loggers:
-        logger.addFilter(few_lines)
+    for log in logs:
+        log.addFilter(few_lines)
     try:
         _Server(config).run(sockets=[listening])
     except KeyboardInterrupt:  # the normal way to stop a server
         pass
     finally:
-        for logger in loggers:
-            logger.removeFilter(few_lines)
+        for log in logs:
+            log.removeFilter(few_lines)
         listening.close()
 
 

@@ -291,8 +291,12 @@ def _clean_text(value: object) -> str:
 
 def make_thumbnail(photo: Image.Image, side: int = THUMBNAIL_SIDE) -> bytes:
     """Encode a decoded photo as a small JPEG without metadata; its longer side has at most `side` pixels."""
-    small = photo.convert("RGB")
-    small.thumbnail((side, side), reducing_gap=2.0)
+    from PIL.Image import Resampling
+
+    scale = min(side / max(photo.size), 1.0)
+    size = max(round(scale * photo.width), 1), max(round(scale * photo.height), 1)
+    rgb = photo if photo.mode == "RGB" else photo.convert("RGB")  # which copies
+    small = rgb.resize(size, Resampling.BICUBIC, reducing_gap=2.0)
     small.info.clear()
     buffer = io.BytesIO()
     small.save(buffer, "JPEG", quality=THUMBNAIL_QUALITY)
