@@ -248,6 +248,12 @@ def test_a_photo_is_decoded_once_and_encoded_once(
     assert sum(encoded) == 20 * (11 if extras.crops else 1)
 
 
+def test_a_folder_that_is_no_store_is_refused(dataset: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(DeixisError, match="exists already.*--out"):
+        update_store(tmp_path / "images", dataset, colour_encoder())
+    assert not (tmp_path / "images" / "manifest.json").exists()
+
+
 def test_missing_photo_folders_are_named(tmp_path: Path) -> None:
     dataset = make_data(tmp_path, 2)
     with pytest.raises(DeixisError, match="elsewhere: .*--images DIR"):
