@@ -37,7 +37,8 @@ class Client:
     Parameters
     ----------
     url : str
-        The address of the server, such as ``https://dogs.example.org``.
+        The address of the project, such as ``https://dogs.example.org``, or ``https://example.org/dogs`` if the server
+        has several.
     token : str
         An API token: ``deixis annotate token PROJECT NAME``.
     timeout : float
@@ -58,7 +59,8 @@ class Client:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise DeixisError(f"{url}: use the address of the server, such as https://dogs.example.org")
-        self.url, self._token = f"{parts.scheme}://{parts.netloc}", token
+        self._origin = f"{parts.scheme}://{parts.netloc}"
+        self.url, self._token = self._origin + parts.path.rstrip("/"), token
         self._timeout, self._retries = timeout, retries
 
     def __repr__(self) -> str:
@@ -86,7 +88,8 @@ class Client:
 
     def image(self, photo: Mapping[str, Any]) -> bytes:
         """Return a photo as JPEG: the value of "photo" in a question or in an item of `photos`."""
-        return self._send("GET", str(photo["url"]), repeat=True)
+        path = str(photo["url"]).removeprefix(self.url.removeprefix(self._origin))
+        return self._send("GET", path, repeat=True)
 
     def next_question(
         self, *, tasks: Sequence[str] | None = None, besides: Sequence[str] = (), stay: str | None = None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
@@ -278,7 +279,7 @@ def assign(
 
 @app.command()
 def serve(
-    project: Folder,
+    projects: Annotated[list[Path], argument("PROJECT...", "Project directories; several have one sign-in.")],
     host: Annotated[
         str,
         option("ADDRESS", "Address to listen on. Links to other addresses than this machine's own contain a token."),
@@ -295,20 +296,27 @@ def serve(
     ] = "",
     no_open: Annotated[bool, flag("--no-open", "Do not open a browser.")] = False,
 ) -> None:
-    """Start the web server of a project; Ctrl-C stops it.
+    """Start the web server of one or several projects; Ctrl-C stops it.
 
     The first start prints an invitation for the owner.
     """
     from os import environ
 
     from deixis.annotate.project import read_link, server_lock
-    from deixis.annotate.web.app import serve_project
+    from deixis.annotate.web.app import serve_projects
     from deixis.annotate.web.oidc import OidcSettings
     from deixis.web.server import ServerAddress, leave
 
-    with _open(project, checked=False) as opened, server_lock(project) as is_only:
-        if not is_only:
-            note(f"another server of this project is running at {read_link(opened)}; workers can use both")
+    names = [folder.absolute().name for folder in projects]
+    if len(names) > 1 and (len(set(names)) < len(names) or not all(map(_is_address_part, names))):
+        raise DeixisError(f"{', '.join(names)}: several projects need different names of letters, digits, -, _ and .")
+    with ExitStack() as stack:
+        opened = {}
+        for name, folder in zip(names, projects, strict=True):
+            opened[name] = stack.enter_context(_open(folder, checked=False))
+            if not stack.enter_context(server_lock(folder)):
+                link = read_link(opened[name])
+                note(f"another server of {folder} is running at {link}; workers can use both")
         address = ServerAddress(host, port)
         oidc = OidcSettings(oidc_issuer, oidc_client, environ.get("DEIXIS_OIDC_SECRET", "")) if oidc_issuer else None
 
@@ -319,8 +327,13 @@ def serve(
             if _is_local(link):
                 note("it opens on this machine only; --url and --host open the workbench to others")
 
-        serve_project(opened, address, url=url, oidc=oidc, on_start=show, open_browser=not no_open)
+        serve_projects(opened, address, url=url, oidc=oidc, on_start=show, open_browser=not no_open)
     leave()
+
+
+def _is_address_part(name: str) -> bool:
+    """Return whether a name is a part of an address, and not one that the server uses."""
+    return bool(re.fullmatch(r"[\w.-]+", name, re.ASCII)) and name not in ("api", "assets", "favicon.ico", ".", "..")
 
 
 @app.command()

@@ -67,7 +67,12 @@ def add_page(app: FastAPI, page_file: str, *also_at: str) -> None:
     async def icon() -> Response:
         return Response(status_code=204)
 
-    app.mount("/assets", _Assets(directory=STATIC / "assets", check_dir=False))
+    app.mount("/assets", page_assets())
+
+
+def page_assets() -> StaticFiles:
+    """Return the application that serves the assets of the pages."""
+    return _Assets(directory=STATIC / "assets", check_dir=False)
 
 
 def open_inside(path: Path, root: Path | None, min_side: int | None = None) -> Image:

@@ -8,6 +8,7 @@ import hmac
 import ipaddress
 import logging
 import os
+import re
 import secrets
 import socket
 import time
@@ -69,6 +70,9 @@ COOKIE = "deixis-session-{port}"
 """Browsers send the cookies of one server to those on other ports of the machine, so their names differ."""
 
 SESSION_S = 30 * 86400
+
+_PAGE = re.compile(r"/(?:[\w.-]+/)?", re.ASCII)
+"""The page, also of one of several projects."""
 
 _CLOSE = {"connection": "close"}
 _LOG = logging.getLogger("uvicorn.error")
@@ -256,20 +260,20 @@ class SecurityMiddleware:
         If the URL of the page has the token or the ticket, return a redirect that begins a session. Wrong tokens delay
         further attempts of their address, but not its sessions.
         """
-        cookie, is_page = _cookie_name(scope), scope["method"] == "GET" and scope["path"] == "/"
+        cookie, is_page = _cookie_name(scope), scope["method"] == "GET" and bool(_PAGE.fullmatch(scope["path"]))
         if self.policy.has_session(cookie, HTTPConnection(scope).cookies.get(cookie, "")):
             return None
         query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         in_url = query.pop("token", [""])[0] if is_page else ""
         bearer = _bearer_token(headers)
         if in_url and self._uses_ticket(in_url):
-            return self._begin_session(cookie, query)
+            return self._begin_session(scope["path"], cookie, query)
         if in_url or bearer:
             address = _address(scope)
             if wait_s := self._delays.wait_s(address, ""):
                 return _too_many("too many wrong tokens", wait_s)
             if self.policy.accepts_token(bearer or in_url):
-                return None if bearer else self._begin_session(cookie, query)
+                return None if bearer else self._begin_session(scope["path"], cookie, query)
             self._delays.failed(address, "")
         if is_page and "text/html" in headers.get("accept", ""):
             return HTMLResponse(_SIGN_IN_PAGE, 401)
@@ -277,9 +281,9 @@ class SecurityMiddleware:
             401, "token required: open the URL that deixis serve printed", {"www-authenticate": "Bearer"}
         )
 
-    def _begin_session(self, cookie: str, query: dict[str, list[str]]) -> Response:
+    def _begin_session(self, path: str, cookie: str, query: dict[str, list[str]]) -> Response:
         rest = urlencode(query, doseq=True)
-        redirect = RedirectResponse(f"/?{rest}" if rest else "/", status_code=303)
+        redirect = RedirectResponse(f"{path}?{rest}" if rest else path, status_code=303)
         redirect.set_cookie(cookie, self.policy.new_session(cookie), httponly=True, samesite="lax", max_age=SESSION_S)
         return redirect
 

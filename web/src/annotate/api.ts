@@ -56,6 +56,9 @@ export class RequestError extends Error {
 export const errorMessage = (error: unknown) =>
   error instanceof RequestError ? error.message : "The server cannot be reached. Please try again in a moment.";
 
+/** The path of the project, if the server has several. */
+export const BASE = location.pathname.replace(/\/(external)?$/, "");
+
 // The session token inside another site's frame, where browsers keep no cookie.
 let bearer: string | null = null;
 let serverAheadMs = 0;
@@ -150,7 +153,7 @@ function withNext(said: object, besides: string[] | null, stay: Stay) {
 }
 
 async function ask<Said>(method: string, address: string, body?: object): Promise<Said> {
-  const response = await send(method, address, body);
+  const response = await send(method, BASE + address, body);
   return (await response.json()) as Said;
 }
 

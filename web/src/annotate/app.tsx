@@ -31,7 +31,7 @@ const TABS: readonly Tab[] = [
 ];
 
 export function App() {
-  if (location.pathname === "/external") return <ExternalPage />;
+  if (location.pathname.endsWith("/external")) return <ExternalPage />;
   return <Inside />;
 }
 
@@ -75,8 +75,11 @@ function Inside() {
         token={place[0] === "join" ? (place[1] ?? "") : ""}
         user={user}
         onIn={(found) => {
+          const entered = found.projects.find(({ is_in }) => is_in);
+          if (!found.user && entered) return location.assign(entered.url);
           go(found.user?.role === "owner" ? "dashboard" : "", "replace");
           setSession(found);
+          look(); // with the other projects
         }}
       />
     );
@@ -102,6 +105,7 @@ function Inside() {
           ))}
         </nav>
         <span class="who">
+          <Projects session={session} />
           <a href="#/me" dir="auto">
             {user.name}
           </a>
@@ -140,6 +144,25 @@ function Inside() {
         />
       )}
     </>
+  );
+}
+
+/** The way to the other projects of the server. */
+function Projects({ session: { project, projects } }: { session: SessionResponse }) {
+  const entered = projects.filter(({ is_in }) => is_in);
+  if (entered.length < 2) return null;
+  return (
+    <select
+      aria-label="Project"
+      value={entered.find(({ name }) => name === project)?.url}
+      onChange={({ currentTarget }) => mayLeave() && location.assign(currentTarget.value)}
+    >
+      {entered.map(({ name, url }) => (
+        <option key={url} value={url}>
+          {name}
+        </option>
+      ))}
+    </select>
   );
 }
 

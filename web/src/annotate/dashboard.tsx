@@ -171,7 +171,7 @@ function Export({ formats }: { formats: readonly string[] }) {
   return (
     <section class="card" aria-label="Export">
       <h2>Export</h2>
-      <form class="row" action="/api/export" method="get">
+      <form class="row" action={`${api.BASE}/api/export`} method="get">
         <label>
           Format{" "}
           <select name="to">
@@ -278,7 +278,7 @@ function Workers({ said, user, onChange }: { said: Dashboard; user: UserInfo; on
       <h2 class="with-action">
         People
         {user.role === "owner" && (
-          <a class="button" href="/api/pay.csv" download="pay.csv">
+          <a class="button" href={`${api.BASE}/api/pay.csv`} download="pay.csv">
             Hours and pay (CSV)
           </a>
         )}

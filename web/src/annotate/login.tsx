@@ -86,18 +86,24 @@ function Join({ token, user, onIn }: { token: string; user: UserInfo | null; onI
         {invited.role === "owner"
           ? "You invite people, look after phrases and guidelines, and see how the work goes."
           : "You will be shown photos with captions and asked one small question at a time."}{" "}
-        Choose a password to come back with; your name here is <b dir="auto">{invited.name}</b>.
+        {invited.known
+          ? "You are signed in to this server; your password stays as it is."
+          : "Choose a password to come back with; your name here is "}
+        {!invited.known && <b dir="auto">{invited.name}</b>}
+        {!invited.known && "."}
       </p>
       <Username name={invited.name ?? ""} />
-      <Password
-        label="Password"
-        hint={`At least ${SHORTEST} characters`}
-        value={password}
-        isNew
-        onValue={setPassword}
-      />
+      {!invited.known && (
+        <Password
+          label="Password"
+          hint={`At least ${SHORTEST} characters`}
+          value={password}
+          isNew
+          onValue={setPassword}
+        />
+      )}
       <Failure line={failure} />
-      <button class="main" type="submit" disabled={isBusy || [...password].length < SHORTEST}>
+      <button class="main" type="submit" disabled={isBusy || (!invited.known && [...password].length < SHORTEST)}>
         Join
       </button>
     </form>

@@ -286,6 +286,7 @@ export interface InvitationResponse {
   name: string | null;
   role: Role;
   project: string;
+  known: boolean; // Logged in to another project under this name, so no new password is needed.
 }
 
 export interface InviteRequest {
@@ -460,6 +461,13 @@ export interface ProjectInfo {
   finished: number;
 }
 
+/** A project of the server, and whether the user is logged in there. */
+export interface ProjectLink {
+  name: string;
+  url: string;
+  is_in: boolean;
+}
+
 export interface QualificationInfo {
   task: Task;
   level: Level;
@@ -554,6 +562,7 @@ export interface SessionResponse {
   photos: boolean; // Whether the project has image files.
   oidc: string | null; // The provider of sign-in by OpenID Connect.
   version: string;
+  projects: ProjectLink[]; // All projects of the server, if there are several.
 }
 
 export interface SkipRequest {

@@ -8,17 +8,19 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, FastAPI, Request
 from sqlalchemy import select
+from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deixis import __version__
@@ -39,7 +41,7 @@ from deixis.annotate.webhooks import read_webhooks, send_due_messages
 from deixis.annotate.workforce import EXTERNAL_PAGE, Workforce, installed_workforces
 from deixis.errors import DeixisError, UnavailableError
 from deixis.web.executor import BoundedExecutor
-from deixis.web.pages import add_error_handlers, add_page
+from deixis.web.pages import add_error_handlers, add_page, page_assets
 from deixis.web.security import AccessPolicy, SecurityMiddleware, error_response
 from deixis.web.server import ServerAddress, listen, open_in_browser, run_server
 
@@ -87,12 +89,13 @@ def make_app(
     limits: Limits | None = None,
     workforces: Sequence[Workforce] | None = None,
     oidc: OidcSettings | None = None,
+    is_guarded: bool = True,
 ) -> FastAPI:
     """Make the web application of a project from `deixis.annotate.project.open_for_work`.
 
     By default, only this machine has access. Invitations start with `link`, the address of the page. External workers
     come from `workforces`, by default all that are installed, whose sites may show one page in a frame. `oidc` is the
-    provider of sign-in by OpenID Connect.
+    provider of sign-in by OpenID Connect. `join_apps` guards the applications of several projects together.
     """
     policy = policy or WorkbenchPolicy()
     keep_default_guidelines(project)
@@ -146,9 +149,35 @@ def make_app(
     add_page(app, "annotate.html", EXTERNAL_PAGE)
     add_error_handlers(app)
     _add_workbench_error_handlers(app)
-    app.add_middleware(SecurityMiddleware, policy=policy)
-    app.add_middleware(FrameMiddleware, hosts=workforce_hosts)
+    if is_guarded:
+        app.add_middleware(SecurityMiddleware, policy=policy)
+        app.add_middleware(FrameMiddleware, hosts=workforce_hosts)
     return app
+
+
+def join_apps(apps: Mapping[str, FastAPI], policy: WorkbenchPolicy) -> Starlette:
+    """Serve several projects below their names, with one sign-in."""
+    contexts: list[AppContext] = [app.state.context for app in apps.values()]
+    for context in contexts:
+        context.siblings = contexts
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as opened:
+            for app in apps.values():
+                await opened.enter_async_context(app.router.lifespan_context(app))
+            yield
+
+    async def choose(request: Request) -> Response:
+        """Open the first project in which somebody is logged in."""
+        entered = [each for each in contexts if await each.authentication.find_user(request)]
+        return RedirectResponse(f"{(entered or contexts)[0].base}/", status_code=303)
+
+    projects = [Mount(f"/{name}", app) for name, app in apps.items()]
+    joined = Starlette(routes=[Route("/", choose), Mount("/assets", page_assets()), *projects], lifespan=lifespan)
+    joined.add_middleware(SecurityMiddleware, policy=policy)
+    joined.add_middleware(FrameMiddleware, hosts=contexts[0].workforce_hosts)
+    return joined
 
 
 class FrameMiddleware:
@@ -159,7 +188,7 @@ class FrameMiddleware:
         self._hosts = " ".join(hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] != EXTERNAL_PAGE:
+        if scope["type"] != "http" or not scope["path"].endswith(EXTERNAL_PAGE):
             await self.app(scope, receive, send)
             return
 
@@ -227,8 +256,8 @@ def _add_workbench_error_handlers(app: FastAPI) -> None:
         app.add_exception_handler(kind, refused)
 
 
-def serve_project(
-    project: Project,
+def serve_projects(
+    projects: Mapping[str, Project],
     address: ServerAddress,
     *,
     url: str = "",
@@ -236,31 +265,38 @@ def serve_project(
     on_start: Callable[[str], None] = print,
     open_browser: bool = False,
 ) -> None:
-    """Serve a project from `deixis.annotate.project.open_for_work` until Ctrl-C.
+    """Serve projects from `deixis.annotate.project.open_for_work`, by their names, until Ctrl-C.
 
-    `url` is the public address, if an HTTPS reverse proxy forwards requests. `on_start` is called with the link of the
-    page, or with the invitation of the owner, if the project has none yet.
+    A single project is at the root of the server, several are below their names. `url` is the public address, if an
+    HTTPS reverse proxy forwards requests. `on_start` is called for each project with the link of the page, or with the
+    invitation of the owner, if the project has none yet.
     """
-    url = check_url(url)
+    url, is_single = check_url(url), len(projects) == 1
     # Behind HTTPS, users log in; at an open address they also need the token of the link.
     address = address if url else address.with_token()
     listening = listen(address, PORT)
-    link = f"{url}/" if url else address.url(listening.getsockname()[1])
+    root = urlsplit(f"{url}/" if url else address.url(listening.getsockname()[1]))
+    links = {name: root._replace(path="/" if is_single else f"/{name}/").geturl() for name in projects}
+    policy = WorkbenchPolicy(address.host, address.token, url=url)
     try:
-        policy = WorkbenchPolicy(address.host, address.token, url=url)
-        app = make_app(project, policy=policy, link=link, oidc=oidc)
+        apps = {
+            name: make_app(project, policy=policy, link=links[name], oidc=oidc, is_guarded=is_single)
+            for name, project in projects.items()
+        }
     except DeixisError:
         listening.close()
         raise
-    write_link(project, link)
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     try:
-        start_link = invite_owner(project, link) or link
-        on_start(start_link)
+        start_links = []
+        for name, project in projects.items():
+            write_link(project, links[name])
+            start_links.append(invite_owner(project, links[name]) or links[name])
+            on_start(start_links[-1])
         if open_browser:
-            open_in_browser(start_link)
+            open_in_browser(start_links[0])
         run_server(
-            app,
+            next(iter(apps.values())) if is_single else join_apps(apps, policy),
             listening,
             proxy_headers=bool(url),
             forwarded_allow_ips="127.0.0.1",
@@ -268,8 +304,9 @@ def serve_project(
         )
     finally:
         listening.close()
-    if app.state.damage:
-        raise app.state.damage[0]
+    for app in apps.values():
+        if app.state.damage:
+            raise app.state.damage[0]
 
 
 def _check_rows(project: Project, damage: list[DeixisError]) -> None:

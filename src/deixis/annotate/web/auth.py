@@ -32,6 +32,7 @@ from deixis.annotate.web.schemas import (
     LoginRequest,
     NewTokenResponse,
     PasswordRequest,
+    ProjectLink,
     SessionResponse,
     TokenRequest,
     TokensResponse,
@@ -77,9 +78,13 @@ def verify_password(password_hash: str | None, password: str) -> bool:
 @router.get("/session", summary="The user, and what the page needs to know about the project")
 async def session(request: Request, context: Context) -> SessionResponse:
     user = await context.authentication.find_user(request)
+    response = _describe_session(context, user.worker if user else None)
+    if len(context.siblings) > 1:
+        for other in context.siblings:
+            is_in = await other.authentication.find_user(request) is not None
+            response.projects.append(ProjectLink(name=other.name, url=f"{other.base}/", is_in=is_in))
     if user is None:
-        return _describe_session(context, None)
-    response = _describe_session(context, user.worker)
+        return response
     if user.session.assignment is not None:
         found = await context.readers.run(read_assignment, context.project, user.session.assignment)
         response.external = describe_assignment(found)
@@ -88,15 +93,22 @@ async def session(request: Request, context: Context) -> SessionResponse:
 
 @router.post("/login", summary="Log in", responses=errors(401, 429))
 async def login(response: Response, body: LoginRequest, context: Context, address: Address) -> SessionResponse:
+    """Log in, also to the other projects of the server in which this name has this password."""
     context.delays.check(address, body.name)
-    found = await context.readers.run(find_password, context.project, body.name)
-    password_hash = found[1] if found else None
-    if not await context.password_workers.run(verify_password, password_hash, body.password) or found is None:
+    entered = await _find_everywhere(context, body.name, body.password)
+    if not entered:
         context.delays.failed(address, body.name)
         raise HTTPException(401, "wrong name or password")
     context.delays.succeeded(address, body.name)
-    _refuse_suspended(found[0])
-    return await _log_in(context, response, found[0])
+    if all(worker.suspended for _, worker in entered):
+        _refuse_suspended(entered[0][1])
+    described = _describe_session(context, None)
+    for project, worker in entered:
+        if not worker.suspended:
+            in_project = await _log_in(project, response, worker)
+            described = in_project if project is context else described
+            described.projects.append(ProjectLink(name=project.name, url=f"{project.base}/", is_in=True))
+    return described
 
 
 @router.post(
@@ -105,10 +117,11 @@ async def login(response: Response, body: LoginRequest, context: Context, addres
     responses=errors(404, 429),
     dependencies=[Depends(limit_address)],
 )
-async def invitation(body: InvitationRequest, context: Context) -> InvitationResponse:
+async def invitation(request: Request, body: InvitationRequest, context: Context) -> InvitationResponse:
     worker = await context.readers.run(find_invitation, context.project, body.token)
     _refuse_suspended(worker)
-    return InvitationResponse(name=worker.name, role=worker.role, project=context.name)
+    known = await _find_known(context, request, worker)
+    return InvitationResponse(name=worker.name, role=worker.role, project=context.name, known=known is not None)
 
 
 @router.post(
@@ -117,16 +130,25 @@ async def invitation(body: InvitationRequest, context: Context) -> InvitationRes
     responses=errors(404, 429),
     dependencies=[Depends(limit_address)],
 )
-async def join(response: Response, body: JoinRequest, context: Context) -> SessionResponse:
-    _refuse_suspended(await context.readers.run(find_invitation, context.project, body.token))
-    password_hash = await context.password_workers.run(hash_password, body.password)
+async def join(request: Request, response: Response, body: JoinRequest, context: Context) -> SessionResponse:
+    """Join with a new password; whoever is logged in to another project under this name keeps theirs without one."""
+    invited = await context.readers.run(find_invitation, context.project, body.token)
+    _refuse_suspended(invited)
+    password_hash = "" if body.password else await _find_known(context, request, invited) or ""
+    if not password_hash:
+        password_hash = await context.password_workers.run(hash_password, body.password)
     worker = await context.readers.run(accept_invitation, context.project, body.token, password_hash)
     return await _log_in(context, response, worker)
 
 
 @router.post("/logout", summary="Log out", responses=errors(401, 403))
-async def logout(response: Response, body: EmptyRequest, context: Context, user: User) -> EmptyResponse:
-    await context.authentication.log_out(response, user)
+async def logout(
+    request: Request, response: Response, body: EmptyRequest, context: Context, user: User
+) -> EmptyResponse:
+    """Log out, of all projects of the server."""
+    for project in context.siblings if user.by_cookie else [context]:
+        if (found := await project.authentication.find_user(request)) is not None:
+            await project.authentication.log_out(response, found)
     return EmptyResponse()
 
 
@@ -136,13 +158,16 @@ async def password(
 ) -> SessionResponse:
     name = user.worker.name or ""
     context.delays.check(address, name)
-    found = await context.readers.run(find_password, context.project, name)
-    if found is None or not await context.password_workers.run(verify_password, found[1], body.old):
+    entered = await _find_everywhere(context, name, body.old)
+    if user.id not in {worker.id for project, worker in entered if project is context}:
         context.delays.failed(address, name)
         raise HTTPException(403, "the old password is wrong")
     password_hash = await context.password_workers.run(hash_password, body.new)
-    await context.readers.run(set_password, context.project, user.id, password_hash)
-    context.authentication.clear_cache()
+    for project, worker in entered:
+        await project.readers.run(set_password, project.project, worker.id, password_hash)
+        project.authentication.clear_cache()
+        if project is not context and not worker.suspended:
+            await _log_in(project, response, worker)
     return await _log_in(context, response, user.worker)
 
 
@@ -164,6 +189,28 @@ async def revoke(
     await context.readers.run(revoke_token, context.project, token, user.id)
     context.authentication.clear_cache()
     return EmptyResponse()
+
+
+async def _find_everywhere(context: AppContext, name: str, password: str) -> list[tuple[AppContext, Worker]]:
+    """Find the projects of the server in which a name has a password."""
+    entered = []
+    for project in context.siblings:
+        found = await project.readers.run(find_password, project.project, name)
+        hashed = found[1] if found else None
+        if await context.password_workers.run(verify_password, hashed, password) and found is not None:
+            entered.append((project, found[0]))
+    return entered
+
+
+async def _find_known(context: AppContext, request: Request, invited: Worker) -> str | None:
+    """Return the password hash of somebody of this name who is logged in to another project of the server."""
+    for project in context.siblings:
+        user = await project.authentication.find_user(request) if project is not context else None
+        if user and user.by_cookie and (user.worker.name or "").casefold() == (invited.name or "").casefold():
+            found = await project.readers.run(find_password, project.project, user.worker.name or "")
+            if found is not None and found[0].id == user.id:
+                return found[1]
+    return None
 
 
 async def _log_in(context: AppContext, response: Response, worker: Worker) -> SessionResponse:
@@ -188,4 +235,5 @@ def _describe_session(context: AppContext, worker: Worker | None) -> SessionResp
         photos=context.project.images is not None,
         oidc=context.provider.settings.label if context.provider else None,
         version=__version__,
+        projects=[],
     )

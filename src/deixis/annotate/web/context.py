@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from urllib.parse import urlsplit
 
 from fastapi import Depends
 from sqlalchemy import Connection
@@ -290,11 +291,13 @@ class AppContext:
         provider: Provider | None = None,
     ) -> None:
         self.project, self.link, self.provider = project, link, provider
+        self.base = urlsplit(link).path.rstrip("/")  # of one of several projects of the server
+        self.siblings: list[AppContext] = [self]  # all projects of the server
         self.workforce_hosts = workforce_hosts
         self.name = project.folder.absolute().name
         self.secret = read_secret(project)
         self.transactions = TransactionQueue(project.database)
-        self.library = PhotoLibrary(project, self.secret)
+        self.library = PhotoLibrary(project, self.secret, self.base)
         self.work_time = WorkTime(project.clock)
         self.dashboard = DashboardCache(project)
         self.answers = RateLimiter(limits.answers_per_second, limits.answers_at_once)

@@ -242,7 +242,8 @@ async def callback(
         except DeixisError as error:
             _LOG.warning("%s", error)
     # The page itself needs no cookie, and the requests that it sends come from this site.
-    response = RedirectResponse("/" if result == "done" else f"/?sign-in={result}", status_code=303)
+    page = f"{context.base}/"
+    response = RedirectResponse(page if result == "done" else f"{page}?sign-in={result}", status_code=303)
     response.delete_cookie(_COOKIE, **_cookie_options(context))
     if worker is not None and result == "done":
         token = await context.readers.run(start_session, context.project, worker.id)
@@ -258,7 +259,7 @@ def _provider_of(context: AppContext) -> Provider:
 
 def _cookie_options(context: AppContext) -> dict[str, Any]:
     secure = context.link.startswith("https:")
-    return {"path": CALLBACK, "httponly": True, "samesite": "lax", "secure": secure}
+    return {"path": context.base + CALLBACK, "httponly": True, "samesite": "lax", "secure": secure}
 
 
 def _find_or_join(project: Project, subject: str, invitation: str) -> Worker | None:

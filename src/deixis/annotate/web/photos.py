@@ -53,13 +53,14 @@ class PhotoView:
     captions: tuple[str, ...]
     file: str | None
     folder: int = 0
+    base: str = ""  # path of the project on the server
 
 
 class PhotoLibrary:
     """The photos of a project under signed public ids, which cannot be guessed, with caches. Thread-safe."""
 
-    def __init__(self, project: Project, secret: bytes) -> None:
-        self._project, self._secret = project, secret
+    def __init__(self, project: Project, secret: bytes, base: str = "") -> None:
+        self._project, self._secret, self._base = project, secret, base
         self._names: dict[str, str] = {}
         self._names_read_at = 0.0
         self._views: OrderedDict[str, PhotoView] = OrderedDict()
@@ -92,7 +93,12 @@ class PhotoLibrary:
             raise UnknownPhotoError
         size = material["width"], material["height"]
         view = PhotoView(
-            self.public_id(photo), *size, tuple(material["captions"]), material["file"], material.get("folder", 0)
+            self.public_id(photo),
+            *size,
+            tuple(material["captions"]),
+            material["file"],
+            material.get("folder", 0),
+            self._base,
         )
         with self._lock:
             self._views[photo] = view
@@ -157,7 +163,7 @@ class PhotoLibrary:
 
 def describe_photo(view: PhotoView, key: str | None = None) -> dict[str, Any]:
     """Describe a photo; `key` becomes part of its address if the browser sends no cookie."""
-    url = f"/api/photos/{view.id}/image" + (f"?key={key}" if key else "")
+    url = f"{view.base}/api/photos/{view.id}/image" + (f"?key={key}" if key else "")
     return {"id": view.id, "width": view.width, "height": view.height, "url": url}
 
 

@@ -225,6 +225,14 @@ class ExternalProgress(BaseModel):
     submit: SubmitForm | None
 
 
+class ProjectLink(BaseModel):
+    """A project of the server, and whether the user is logged in there."""
+
+    name: str
+    url: str
+    is_in: bool
+
+
 class SessionResponse(BaseModel):
     """The user, and what the page needs to know about the project."""
 
@@ -237,6 +245,7 @@ class SessionResponse(BaseModel):
     photos: bool = Field(description="Whether the project has image files.")
     oidc: str | None = Field(description="The provider of sign-in by OpenID Connect.")
     version: str
+    projects: list[ProjectLink] = Field([], description="All projects of the server, if there are several.")
 
 
 class SignInResponse(BaseModel):
@@ -249,6 +258,7 @@ class InvitationResponse(BaseModel):
     name: str | None
     role: Role
     project: str
+    known: bool = Field(description="Logged in to another project under this name, so no new password is needed.")
 
 
 class PhotoInfo(BaseModel):
