@@ -1,14 +1,15 @@
 """Check the probabilities of search on each source apart: are they true, and does search refuse what is not there?
 
-    python benchmarks/calibration.py DATA… [--split dev …] [--absent-from train] [--model NAME] [--shipped] [--json]
+    python benchmarks/calibration.py DATA… [--split dev …] [--absent-from train] [--model NAME]
+                                    [--coco-texts FOLDER] [--shipped] [--json]
 
 Each DATA is a data set directory with captions, such as Flickr8k, COCO and IAPR TC-12; each of its splits that --split
 names is a source. For each source, in an index of all its photos:
 
-- the expected calibration error of the results shown, over captions, their phrases and texts about absent things
-  together, and for captions and phrases alone;
+- the expected calibration error of the results shown, over queries of all kinds and texts about absent things
+  together, and for words, phrases, actions and sentences alone;
 - the fraction correct of the results shown at 60 % or more;
-- how many captions and phrases find something, how many captions rank their own photo first (R@1 of the search), and
+- how many queries of each kind find something, how many captions rank their own photo first (R@1 of the search), and
   how many of the 200 things in `absent_things.txt` find nothing. No caption of the three sources names one of them; the
   script stops if a caption does.
 
@@ -29,29 +30,27 @@ from pathlib import Path
 
 import numpy as np
 import scripts_path  # noqa: F401
+from coco_texts import coco_facts
 from fit_search import TESTED_LIST, make_trials, read_absent_list
 
 from deixis.errors import DeixisError
 from deixis.evaluation.intervals import bootstrap, mean_of
 from deixis.search.calibration import Calibration
-from deixis.search.encoder import PHOTO_MODEL, SearchEncoder
+from deixis.search.encoder import PHOTO_MODEL, SENTENCE_KINDS, SearchEncoder
 from deixis.search.fitting import OWN_FIRST, Score, TrialResult, evaluate_queries, halves, summarize
 from deixis.search.trial import TrialQuery, absent_trial_queries, make_bank, read_sources
 
 REFUSED = "absent things, nothing found"
 ROWS = {
     "calibration error": "≤ 0.05",
-    "caption calibration error": "",
-    "phrase calibration error": "",
+    **{f"{kind} calibration error": "≤ 0.05" for kind in SENTENCE_KINDS},
     "sure results correct": "≥ 0.6",
-    "captions find something": "≥ 0.85",
-    "captions, first result correct": "",
+    **{f"{kind}s find something": "" for kind in SENTENCE_KINDS},
+    **{f"{kind}s, first result correct": "" for kind in SENTENCE_KINDS},
     OWN_FIRST: "",
-    "phrases find something": "",
-    "phrases, first result correct": "",
     REFUSED: "≥ 0.85",
-    f"{REFUSED}, where 85 % of captions find something": "",
-    f"{REFUSED}, where 85 % of phrases find something": "",
+    f"{REFUSED}, where 85 % of words find something": "",
+    f"{REFUSED}, where 85 % of sentences find something": "",
 }
 """The scores that are printed, and their goals."""
 
@@ -64,7 +63,7 @@ def absent_scores(results: Sequence[TrialResult], present: TrialResult) -> dict[
     refused = np.mean([~each.found for each in results], axis=0)
     best = np.mean([each.best for each in results], axis=0)
     rows = {REFUSED: refused}
-    for kind in ("caption", "phrase"):
+    for kind in ("word", "sentence"):
         cut_off = np.quantile(present.best[present.kinds == kind], 0.15)
         rows[f"{REFUSED}, where 85 % of {kind}s find something"] = best < cut_off
     return {
@@ -79,11 +78,13 @@ def main() -> None:
     parser.add_argument("--split", nargs="+", default=["dev"], metavar="NAME")
     parser.add_argument("--absent-from", default="train", metavar="SPLIT")
     parser.add_argument("--model", default=PHOTO_MODEL, help="photo model, such as two-branch-fast")
+    parser.add_argument("--coco-texts", type=Path, metavar="FOLDER", help="labels and boxes; see scripts/fit_search.py")
     parser.add_argument("--shipped", action="store_true", help="test the calibration in the package")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     encoder = SearchEncoder(options.model)
-    sources = read_sources(options.data, options.split, encoder, options.absent_from)
+    facts = coco_facts(options.coco_texts) if options.coco_texts else None
+    sources = read_sources(options.data, options.split, encoder, options.absent_from, facts)
     shipped = Calibration.for_models(encoder.fingerprint) if options.shipped else None
     if options.shipped and shipped is None:
         raise DeixisError("no calibration of the installed models: fit one with scripts/fit_search.py")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import lzma
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,6 +104,27 @@ def read_coco(folder: Path) -> tuple[list[CocoPhoto], list[CocoPhoto], list[Coco
         [each for each in train if not each.captions],
         [each for each in kept if each.id in dev],
     )
+
+
+MISLEADING = ("hot dog", "teddy bear")
+"""Labels with a word that names something else."""
+
+_TINY = 0.01
+"""Smallest area of a box that is counted, as a share of the photo."""
+
+
+def coco_facts(folder: Path) -> dict[str, list[str]]:
+    """Return what labels and boxes say of each photo, such as "a dog" and "two cats", by the stem of its file."""
+    facts: dict[str, list[str]] = defaultdict(list)
+    for row in rows(folder, "labels"):
+        things = [label for label in row["labels"] if label not in MISLEADING]
+        facts[f"{row['id']:012}"] += [text for thing in things for text in (f"a {thing}", plural(thing))]
+    for row in rows(folder, "boxes"):
+        large = [name for name, x1, y1, x2, y2 in row["boxes"] if (x2 - x1) * (y2 - y1) > _TINY]
+        for number, word in ((2, "two"), (3, "three")):
+            counted = [name for name, count in Counter(large).items() if count == number and row["complete"]]
+            facts[f"{row['id']:012}"] += [f"{word} {plural(name)}" for name in counted]
+    return facts
 
 
 def rows(folder: Path, name: str) -> Iterator[dict[str, Any]]:

@@ -1,9 +1,13 @@
 """Fit the calibration of search to photos of several sources, evaluate it on each, and write it to the package.
 
-python scripts/fit_search.py DATA… [--split dev …] [--absent-from train] [--picture FILE] [--model NAME] [--out FILE]
+python scripts/fit_search.py DATA… [--split dev …] [--absent-from train] [--coco-texts FOLDER] [--picture FILE]
+       [--model NAME] [--out FILE]
 
 Each DATA is a data set directory with captions; each of its splits that --split names is a source. Their photos must
-not have been used to train the shipped models. The evaluation fits on one half of the photos of every source and tests
+not have been used to train the shipped models. --coco-texts names a folder with `labels.jsonl.xz` and `boxes.jsonl.xz`
+of COCO train2017, which say with the captions what its photos show.
+
+The evaluation fits on one half of the photos of every source and tests
 on queries of the other half, then the reverse; the calibration that is written is fitted to all. Takes a few minutes
 once the features are cached. Run it again when two-branch or grounder is replaced.
 """
@@ -15,6 +19,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from coco_texts import coco_facts
 from named_things import NamedThings
 
 from deixis.cli.calibrate import print_scores
@@ -41,13 +46,17 @@ def main() -> None:
     parser.add_argument("data", type=Path, nargs="+")
     parser.add_argument("--split", nargs="+", default=["dev"], metavar="NAME")
     parser.add_argument("--absent-from", default="train", metavar="SPLIT")
+    parser.add_argument("--coco-texts", type=Path, metavar="FOLDER")
     parser.add_argument("--picture", type=Path)
     parser.add_argument("--model", default=PHOTO_MODEL, help="photo model, such as two-branch-fast")
     parser.add_argument("--out", type=Path, default=SHIPPED_FILE)
     options = parser.parse_args()
     encoder = SearchEncoder(options.model)
     with progress("photos") as on_progress:
-        sources = read_sources(options.data, options.split, encoder, options.absent_from, on_progress)
+        facts = coco_facts(options.coco_texts) if options.coco_texts else None
+        sources = read_sources(
+            options.data, options.split, encoder, options.absent_from, facts=facts, on_progress=on_progress
+        )
     bank = make_bank(sources, encoder)
     trials = make_trials(sources, encoder, bank)
     results = evaluate_halves(trials, encoder.fingerprint, bank)
@@ -57,7 +66,9 @@ def main() -> None:
     calibration = fit_calibration(trials, encoder.fingerprint, bank)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     calibration.save(options.out)
-    print(f"weights: {', '.join(f'{weight:.3f}' for weight in calibration.weights)}; lines: {calibration.lines}")
+    for kind, weights in calibration.weights.items():
+        print(f"{kind}: {weights}")
+    print(f"excluded things: {calibration.exclusion}")
     print(f"written: {options.out}")
 
 

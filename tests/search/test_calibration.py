@@ -9,17 +9,21 @@ import numpy as np
 import pytest
 
 from deixis.errors import DeixisError
+from deixis.models.calibrator import LogisticCalibrator
 from deixis.search.calibration import (
     FAST_FILE,
     FEATURES,
+    SCORES,
     SHIPPED_FILE,
     Calibration,
     Evidence,
+    KindWeights,
     QueryBank,
     Threshold,
     WordPrior,
+    exclusion_features,
 )
-from deixis.search.encoder import EncodedPhrase, EncodedSentence, WordStatistics
+from deixis.search.encoder import SENTENCE, SENTENCE_KINDS, WORD, EncodedPhrase, EncodedSentence, WordStatistics
 from deixis.search.index.base import RegionVectors
 
 WORDS = WordStatistics(2, -9.0, -6.0, 0.5)
@@ -61,15 +65,14 @@ def test_the_prior_of_rare_words_falls_with_the_size_of_the_index() -> None:
     assert prior.log_prior(rare, 0) == pytest.approx(0.0, abs=0.01)
 
 
+WEIGHTS = KindWeights((1.0, 2.0, 3.0, 4.0, 5.0, 6.0), 1.0, (0.5, 0.1, 0.2, 0.3, 0.4, 0.5, 2.0, 1.0, 0.0, 0.0, 0.0))
+
+
 def some_calibration() -> Calibration:
-    threshold, similarity_threshold = Threshold((10, 100), (0.0, -1.0)), Threshold((9,), (-1.0,))
-    weights = tuple(map(float, range(FEATURES)))
-    lines, background = ((0.0, 1.0), (-1.0, 0.5)), (0.0, 0.0, 0.5)
+    background = (0.0, 0.0, 0.5)
     prior, bank = WordPrior(-1.0, 0.2), QueryBank.encode(np.array([[0, 0, 1], [0, 1, 0]], np.float32), 0.1)
-    short = Threshold((10,), (1.0,))
-    return Calibration(
-        "7f", weights, lines, background, bank, prior, threshold, short, (-3.0, 8.0, -0.5), similarity_threshold
-    )
+    weights, exclusion = dict.fromkeys(SENTENCE_KINDS, WEIGHTS), (0.0, 1.0, 2.0, 0.0, 0.0)
+    return Calibration("7f", weights, background, bank, prior, exclusion, (-3.0, 8.0, -0.5), Threshold((9,), (-1.0,)))
 
 
 def evidence_of_axes() -> Evidence:
@@ -96,44 +99,55 @@ def test_a_photo_that_is_near_many_queries_counts_less() -> None:
     assert 0 < lower[1] < lower[2]
 
 
-def test_the_logit_is_the_lowest_of_the_lines() -> None:
-    evidence = evidence_of_axes()
-    plain = replace(some_calibration(), lines=((0.0, 1.0),)).logits(evidence, 100)
-    expected = np.minimum(plain, -1 + plain / 2)
-    assert some_calibration().logits(evidence, 100).tolist() == pytest.approx(expected.tolist(), abs=1e-4)
+def test_the_logit_rises_with_the_score_and_faster_above_the_knee() -> None:
+    rows = np.zeros((4, FEATURES), np.float32)
+    rows[:, 0] = [0.0, 1.0, 2.0, 3.0]  # the score is 0, 1, 2, 3
+    assert WEIGHTS.logits(rows).tolist() == pytest.approx([-1.5, 0.5, 3.5, 6.5])
+    design = KindWeights.design(rows, WEIGHTS.score(rows), WEIGHTS.knee)
+    by_design = LogisticCalibrator(WEIGHTS.weights).logits(design.astype(np.float64))
+    assert WEIGHTS.logits(rows).tolist() == pytest.approx(by_design.tolist())
+    falling = replace(WEIGHTS, weights=(*WEIGHTS.weights[:-3], -9.0, 0.0, 0.0))
+    rows[:, SCORES.stop] = 1.0  # with this feature the slope would be negative
+    assert (np.diff(falling.logits(rows)) > 0).all()
 
 
 def test_a_query_with_high_scores_in_general_counts_less() -> None:
     evidence = evidence_of_axes()
-    weights = np.array(some_calibration().weights)
-    weights[7] = -1.0  # of the mean score of the background
-    usual = replace(some_calibration(), weights=tuple(weights), lines=((0.0, 1.0),))
-    high = replace(usual, background=(0.0, 0.0, 0.9))
-    assert (usual.logits(evidence, 100) - high.logits(evidence, 100)).tolist() == pytest.approx([4.0] * 3, abs=1e-3)
+    usual = replace(WEIGHTS, weights=(0.0, -1.0, *WEIGHTS.weights[2:]))
+    calibration = replace(some_calibration(), weights=dict.fromkeys(SENTENCE_KINDS, usual))
+    high = replace(calibration, background=(0.0, 0.0, 0.9))
+    assert (calibration.logits(evidence, 100) - high.logits(evidence, 100)).tolist() == pytest.approx(
+        [4.0] * 3, abs=1e-3
+    )
+
+
+def test_things_that_are_seen_together_are_more_probable_when_excluded() -> None:
+    logits, street = np.array([-1.0, 1.0], np.float32), np.array([1.0, 0.0], np.float32)
+    near, far = np.array([2.0, 0.0], np.float32), np.array([0.0, 3.0], np.float32)
+    calibration = some_calibration()
+    alone = calibration.exclusion_logits(exclusion_features(logits, None, near, is_people=False))
+    assert alone.tolist() == pytest.approx(logits.tolist())
+    assert calibration.exclusion_logits(exclusion_features(logits, street, near, is_people=False)) == pytest.approx(
+        alone + 2
+    )
+    assert calibration.exclusion_logits(exclusion_features(logits, street, far, is_people=False)) == pytest.approx(
+        alone
+    )
 
 
 def test_thresholds_are_interpolated() -> None:
-    threshold = some_calibration().threshold
+    threshold = Threshold((10, 100), (0.0, -1.0))
     assert [threshold.at(photos) for photos in (0, 10, 100, 10_000)] == [0.0, 0.0, -1.0, -1.0]
     assert -1 < threshold.at(50) < 0
 
 
 def test_hits_are_probable_and_not_far_below_the_best() -> None:
-    calibration = some_calibration()  # with 100 photos, what is below 27 % is not shown
-    chances = np.array([0.9, 0.31, 0.29, 0.1])
-    logits = np.log(chances / (1 - chances)).astype(np.float32)
-    assert calibration.is_hit(logits, 9, 100).tolist() == [True, True, False, False]
-    assert calibration.is_hit(logits[1:], 9, 100).tolist() == [True, True, False]
-    assert calibration.is_hit(logits[:0], 9, 100).tolist() == []
-
-
-def test_short_queries_have_a_cut_off_of_their_own() -> None:
     calibration = some_calibration()
-    assert [calibration.cut_off(words, 100) for words in (0, 2, 5, 20)] == [1.0, 1.0, -1.0, -1.0]
-    assert -1 < calibration.cut_off(3, 100) < 1
-    probable = np.array([0.5, 2.0], dtype=np.float32)
-    assert calibration.is_hit(probable, 1, 100).tolist() == [False, True]
-    assert calibration.is_hit(probable, 9, 100).tolist() == [True, True]
+    chances = np.array([0.9, 0.46, 0.44, 0.1])
+    logits = np.log(chances / (1 - chances)).astype(np.float32)
+    assert calibration.is_hit(logits, WORD).tolist() == [True, True, False, False]
+    assert calibration.is_hit(logits[3:], SENTENCE).tolist() == [False]
+    assert calibration.is_hit(logits[:0], SENTENCE).tolist() == []
 
 
 def test_the_logit_of_a_similar_photo_is_linear_in_cosine_and_log_size() -> None:

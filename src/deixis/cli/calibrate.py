@@ -60,7 +60,7 @@ def calibrate(
     with open_index(place) as photos:
         encoder = photos.encoder
     with progress("photos") as on_progress:
-        sources = read_sources(data, split or ["dev"], encoder, absent_from, on_progress)
+        sources = read_sources(data, split or ["dev"], encoder, absent_from, on_progress=on_progress)
     for source in sources:
         _check_count(source.name, sum(map(bool, source.photos.captions)))
     bank = make_bank(sources, encoder)

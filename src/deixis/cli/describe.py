@@ -14,7 +14,7 @@ def describe(
     region: Annotated[
         str | None, option("x1,y1,x2,y2", "Region in pixels (default: the most salient regions).")
     ] = None,
-    top: Annotated[int, option("N", "Maximum number of phrases per region.", min=1, max=1000)] = 5,
+    top: Annotated[int, option("N", "Maximum number of phrases per region.", min=1, max=1000)] = 2,
     regions: Annotated[int, option("N", "Maximum number of regions.", min=1)] = 10,
     picture: Annotated[
         Path | None, option("FILE", "Draw the regions and phrases, and write the picture to FILE.")
@@ -61,7 +61,7 @@ def describe(
     for described in found:
         sides = ", ".join(f"{side:.0f}" for side in described.box)
         phrases = ", ".join(f"{phrase.text} ({phrase.score:.0%})" for phrase in described.phrases)
-        print(f"[{sides}]: {phrases}")
+        print(f"[{sides}]: {phrases or 'no phrase fits'}")
     if picture is not None:
         print(f"picture: {picture}")
     elif found:

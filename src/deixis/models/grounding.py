@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from deixis.language.word_table import WordTable
     from deixis.models.describer.description import Describer, DescriptionSettings, RegionDescription
     from deixis.models.photo_features import PhotoFeatures
+    from deixis.models.presence import PresenceModel
     from deixis.models.provenance import EncoderInfo
     from deixis.vision.encoder import PreparedPhoto
     from deixis.vision.feature_map import FeatureMap
@@ -212,6 +213,10 @@ class RegionPipeline(Pipeline):
 
     grounds_nested_phrases: ClassVar[bool] = False
     """Whether the model was trained on phrases that contain others; else these get the box around the others."""
+
+    def presence_model(self, encoder: EncoderInfo) -> PresenceModel | None:
+        """Return the photo model with an image encoder that presence was fitted to, if there is one."""
+        return None
 
     @property
     def dimension(self) -> int:

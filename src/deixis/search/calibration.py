@@ -1,14 +1,15 @@
 """Calibration: the probability that a photo matches a query, from scores of the photo and of its regions.
 
-A logistic regression that `deixis.search.fitting` fits on photos with captions, of several sources. Where the sources
-disagree, the logit is lowered towards that of the source with the fewest correct results.
+One logistic regression for each kind of query, such as words and sentences, which `deixis.search.fitting` fits on
+photos with captions, of several sources.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from os import PathLike
@@ -22,25 +23,31 @@ from deixis.arrays import Floats, code_step, dequantize, quantize
 from deixis.errors import DeixisError
 from deixis.models.calibrator import LogisticCalibrator
 from deixis.models.installed import SHIPPED
-from deixis.search.encoder import EncodedSentence, WordStatistics
+from deixis.search.encoder import ACTION, PHRASE, SENTENCE, SENTENCE_KINDS, WORD, EncodedSentence, WordStatistics
 from deixis.search.index.base import RegionVectors
 from deixis.storage.checksums import seal, unseal
 
 SHIPPED_FILE = SHIPPED / "search" / "calibration.json"
 FAST_FILE = SHIPPED / "search" / "calibration-fast.json"
 """The calibrations of the default models, and of the same with the fast encoder."""
-FEATURES = 12
+FEATURES = 11
 """Number of features of a photo; see `features`."""
 
-MONOTONE = slice(1, 7)
+SCORES = slice(0, 6)
 """The features that are scores of the photo. Their weights are not negative."""
 
+_WITH_SLOPE = slice(6, 9)
+"""The features with which the slope of the score changes."""
 
-_MIN_SHARE_OF_BEST = 1 / 3
+_MIN_SLOPE = 0.2
+"""The lowest slope of the score, as a share of that of usual words."""
+
+
+_MIN_SHARE_OF_BEST = 0.5
 """Photos with less than this share of the best probability are not shown."""
 
-SHORT, LONG = 2, 5
-"""Numbers of content words up to which a query is short, and from which on it is long."""
+_MIN_PROBABILITY = {WORD: 0.3, PHRASE: 0.13, ACTION: 0.2, SENTENCE: 0.17}
+"""Photos with a lower probability are not shown. With these, about nine in ten absent things find nothing."""
 
 _MAX_PRIOR = 0.5
 """The largest share of photos that is expected to match any words."""
@@ -133,10 +140,9 @@ def features(evidence: Evidence, photos: int, prior: WordPrior, background: Floa
 
     The score of a query and the mean vector of many photos (`background`) says how high its scores are in general.
     """
-    words, ones = evidence.words, np.ones(len(evidence.whole))
+    words, ones = evidence.words, np.ones(len(evidence.whole), dtype=np.float32)
     whole, length = 10 * evidence.whole, float(np.log(max(words.count, 1)))
     columns = [
-        ones,
         whole,
         whole * length,
         10 * evidence.regions.mean(axis=1),
@@ -150,6 +156,61 @@ def features(evidence: Evidence, photos: int, prior: WordPrior, background: Floa
         ones * words.unknown_share,
     ]
     return np.stack(columns, axis=1).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class KindWeights:
+    """The regression of a kind of query: the weighted sum of the scores of a photo, and from it the logit.
+
+    How steeply the probability rises with the sum depends on the words: the scores of well-known words tell more. It
+    rises faster above `knee`.
+    """
+
+    scores: tuple[float, ...]  # of the features that are scores; these weights rank the photos of a query
+    knee: float
+    weights: tuple[float, ...]  # of `design`
+
+    def score(self, rows: Floats) -> Floats:
+        return np.asarray(rows[:, SCORES] @ np.array(self.scores, dtype=np.float32))
+
+    def logits(self, rows: Floats) -> Floats:
+        """Return the logits of rows of `features`; a higher score never gives a lower one."""
+        weights, words = np.array(self.weights, dtype=np.float32), rows[:, SCORES.stop :]
+        offset = weights[0] + words @ weights[1 : 1 + words.shape[1]]
+        slope, above, *changes = weights[1 + words.shape[1] :]
+        slopes = np.maximum(slope + rows[:, _WITH_SLOPE] @ np.array(changes), _MIN_SLOPE * slope)
+        score = self.score(rows) - self.knee
+        return np.asarray(offset + slopes * score + above * np.maximum(score, 0), dtype=np.float32)
+
+    @classmethod
+    def from_json(cls, document: Any) -> KindWeights:
+        scores, weights = tuple(map(float, document["scores"])), tuple(map(float, document["weights"]))
+        if (len(scores), len(weights)) != (SCORES.stop, 1 + FEATURES - SCORES.stop + 2 + 3):
+            raise ValueError(f"{len(scores)} and {len(weights)} weights")
+        return cls(scores, float(document["knee"]), weights)
+
+    @staticmethod
+    def design(rows: Floats, score: Floats, knee: float) -> Floats:
+        """Return the columns of the regression: facts about the words, the score, and what changes its slope."""
+        above = (score - knee)[:, None]
+        changes = rows[:, _WITH_SLOPE] * above
+        return np.concatenate([rows[:, SCORES.stop :], above, np.maximum(above, 0), changes], axis=1)
+
+
+EXCLUSION_FEATURES = 4
+
+
+def exclusion_features(logits: Floats, required: Floats | None, excluded: Floats, is_people: bool) -> Floats:
+    """Return what tells whether photos show an excluded thing: (n, EXCLUSION_FEATURES).
+
+    Among photos of a street more have a car than their search for a car tells: things whose names are near each other
+    are seen together. For people the logit is that of the most probable word for them, which is too low.
+    """
+    nearness = 0.0
+    if required is not None:
+        nearness = float(required @ excluded / (np.linalg.norm(required) * np.linalg.norm(excluded)))
+    ones = np.ones_like(logits)
+    return np.stack([logits, ones * nearness, ones * is_people, logits * is_people], axis=1)
 
 
 @dataclass(frozen=True)
@@ -176,16 +237,14 @@ class Threshold:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The weights of the regression, for the models with a fingerprint."""
+    """The weights of the regressions, for the models with a fingerprint."""
 
     fingerprint: str
-    weights: tuple[float, ...]  # of the `features`; the weighted sum is a logit
-    lines: tuple[tuple[float, float], ...]  # offset and slope; the lowest value of a line replaces the logit
+    weights: Mapping[str, KindWeights]  # by kind of query
     background: tuple[float, ...]  # the mean vector of many photos
     bank: QueryBank
     prior: WordPrior
-    threshold: Threshold  # of long queries
-    short_threshold: Threshold
+    exclusion: tuple[float, ...]  # of 1, and of what `exclusion_logits` gives
     similarity_weights: tuple[float, float, float]  # of 1, the cosine, and the logarithm of the number of photos
     similarity_threshold: Threshold
 
@@ -217,19 +276,17 @@ class Calibration:
     @classmethod
     def _from_document(cls, document: Any, name: str) -> Calibration:
         try:
-            numbers = len(document["weights"]), len(document["similarity_weights"])
-            if numbers != (FEATURES, 3) or not document["lines"]:
-                wrong = "a calibration with a wrong number of weights"
+            weights = document["weights"]
+            if not isinstance(weights, dict) or len(document["similarity_weights"]) != 3:
+                wrong = "a calibration of another version of deixis"
                 raise DeixisError(f"{name}: {wrong}; fit it again: deixis calibrate")
             return cls(
                 str(document["fingerprint"]),
-                tuple(map(float, document["weights"])),
-                tuple((float(offset), float(slope)) for offset, slope in document["lines"]),
+                {kind: KindWeights.from_json(weights[kind]) for kind in SENTENCE_KINDS},
                 tuple(map(float, document["background"])),
                 QueryBank(**document["bank"]),
                 WordPrior(**document["prior"]),
-                Threshold.from_json(document["threshold"]),
-                Threshold.from_json(document["short_threshold"]),
+                LogisticCalibrator.load(document["exclusion"], [EXCLUSION_FEATURES]).weights,
                 tuple(map(float, document["similarity_weights"])),  # type: ignore[arg-type] # counted below
                 Threshold.from_json(document["similarity_threshold"]),
             )
@@ -247,25 +304,24 @@ class Calibration:
     def logits(self, evidence: Evidence, photos: int) -> Floats:
         """Return the logit of the probability that each photo matches, among a number of searched photos."""
         background = np.array(self.background, dtype=np.float32)
-        logits = LogisticCalibrator(self.weights).logits(features(evidence, photos, self.prior, background))
-        return np.asarray(np.min([offset + slope * logits for offset, slope in self.lines], axis=0), dtype=np.float32)
+        return self.weights[evidence.words.kind].logits(features(evidence, photos, self.prior, background))
 
-    def cut_off(self, words: int, photos: int) -> float:
-        """Return the logit below which a photo is not shown, for a number of content words and of searched photos.
+    def exclusion_logits(self, rows: Floats) -> Floats:
+        """Return the logits that photos show an excluded thing, given rows of `exclusion_features`."""
+        return np.asarray(LogisticCalibrator(self.exclusion).logits(rows), dtype=np.float32)
 
-        Captions of the fit say more than others confirm, so the photo of a long query is less probable than that of a
-        short one; one cut-off for both would show results for short queries of things that are not there.
-        """
-        share = np.interp(np.log(max(words, 1)), np.log([SHORT, LONG]), [0.0, 1.0])
-        return float((1 - share) * self.short_threshold.at(photos) + share * self.threshold.at(photos))
+    @staticmethod
+    def cut_off(kind: str) -> float:
+        """Return the logit below which a photo is not shown, for a kind of query."""
+        return math.log(_MIN_PROBABILITY[kind] / (1 - _MIN_PROBABILITY[kind]))
 
-    def is_hit(self, logits: Floats, words: int, photos: int) -> NDArray[np.bool_]:
+    def is_hit(self, logits: Floats, kind: str) -> NDArray[np.bool_]:
         """Return which photos are probable enough to be shown, absolutely and relative to the best; see `cut_off`."""
         if not len(logits):
             return np.zeros(0, dtype=bool)
         log_probabilities = -np.logaddexp(0, -logits)
         near_best = log_probabilities >= log_probabilities.max() + np.log(_MIN_SHARE_OF_BEST)
-        return np.asarray((logits >= self.cut_off(words, photos)) & near_best)
+        return np.asarray((logits >= self.cut_off(kind)) & near_best)
 
     def similarity_logits(self, cosines: Floats, photos: int) -> Floats:
         """Return the logit of the probability that a similar photo matches the captions of the given one."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import chain, groupby
+from itertools import groupby
 from os import PathLike, fspath
 from os.path import realpath
 from pathlib import Path
@@ -32,8 +31,8 @@ from deixis.models.arguments import (
 )
 from deixis.models.grounding import PhotoProposals
 from deixis.search.albums import Albums
-from deixis.search.calibration import Calibration, Evidence
-from deixis.search.encoder import PHOTO_MODEL, EncodedSentence, SearchEncoder
+from deixis.search.calibration import Calibration, Evidence, exclusion_features
+from deixis.search.encoder import PHOTO_MODEL, WORD, EncodedSentence, SearchEncoder
 from deixis.search.index.base import CALIBRATION
 from deixis.search.index.photo_files import absolute_path
 from deixis.search.index.photo_index import PhotoIndex, read_about, write_about
@@ -85,9 +84,8 @@ _SURE_PART = 0.0
 _CERTAIN = 12.0
 """A logit whose probability is displayed as 100 %."""
 
-_NEGATION_LIMIT = math.log(0.75 / 0.25)
-"""The highest logit of a query that excludes something. Of the results of the worst of 20 such queries, 81 and 78 %
-were right in two sets of photos of COCO: that a search does not find a thing does not mean that it is absent."""
+_PRESENT = 0.0
+"""The logit from which on an excluded thing is there (50 %)."""
 
 _CACHED_SENTENCES = 256
 """Sentences whose vectors are kept, at most 3 MB, and words whose suggestions are kept."""
@@ -267,10 +265,15 @@ class PhotoCollection:
         own, vector, weight = similar or (None, None, 0.0)
         numbers = _candidates(snapshot, photos, required, photo_filter, vector)
         numbers = numbers[numbers != own]
-        logits = self._logits(snapshot, required, excluded, numbers, searched)
-        is_hit = self._is_hit(logits, required, searched)
-        if not required:
-            is_hit = self._shows_none(snapshot, excluded, numbers, searched)
+        required_logits, present = self._logits(snapshot, required, excluded, numbers, searched)
+        logits = self._without(required_logits, present)
+        is_hit = self._is_hit(required_logits, required)
+        if len(required) == 1 and required[0].noun:  # a number or a quality orders what the noun finds
+            noun = [self._encode_sentence(required[0].noun)]
+            of_noun, _ = self._logits(snapshot, noun, [], numbers, searched)
+            is_hit |= self._is_hit(of_noun, noun)
+        if self.calibration:
+            is_hit &= (present < _PRESENT).all(axis=0)
         if vector is not None:
             logits, is_hit = self._mix(snapshot, numbers, logits, required, vector, weight, searched)
         return (numbers, logits) if everything else (numbers[is_hit], logits[is_hit])
@@ -445,7 +448,7 @@ class PhotoCollection:
         excluded = [[self._encode_sentence(kind) for kind in kinds_of(part.text)] for part in query.excluded]
         with self.index.snapshot() as snapshot:
             number, searched = _number(photo_id, snapshot), snapshot.count(query.photo_filter)
-            [logit] = self._logits(snapshot, parts, excluded, np.array([number]), searched)
+            [logit] = self._without(*self._logits(snapshot, parts, excluded, np.array([number]), searched))
             probability = _probability(float(logit)) if self.calibration else None
             hit = Hit(_record(snapshot.photo(number), snapshot), float(logit), probability)
             return self._locate(snapshot, hit, query.required, searched, propose)
@@ -465,8 +468,8 @@ class PhotoCollection:
         excluded: Sequence[Sequence[EncodedSentence]],
         numbers: NDArray[np.int64],
         searched: int,
-    ) -> Floats:
-        """Return the logit of the probability that each photo shows all that is required and nothing excluded."""
+    ) -> tuple[Floats, Floats]:
+        """Return the logits of what is required, (n,), and of each excluded thing: (excluded, n)."""
         whole = snapshot.vectors_of(numbers)
         regions = snapshot.region_vectors(numbers)
         others = self._scores_of_others(snapshot, numbers, whole)
@@ -479,12 +482,23 @@ class PhotoCollection:
         # probable one.
         certain = np.full(len(numbers), _CERTAIN if self.calibration else 0.0, dtype=np.float32)
         total = np.min([logits(part) for part in required], axis=0) if required else certain
-        if excluded and self.calibration:
-            total = np.minimum(total, _NEGATION_LIMIT)
+        present = []
         for kinds in excluded:
-            present = np.max([logits(kind) for kind in kinds], axis=0)
-            total = _and_not(total, present) if self.calibration else total - present
-        return np.asarray(total, dtype=np.float32)
+            known = [kind for kind in kinds if not kind.is_unknown]
+            found = np.max([logits(kind) for kind in known], axis=0) if known else -certain
+            if self.calibration and known:
+                with_them = required[0].vector if required else None
+                found = self.calibration.exclusion_logits(
+                    exclusion_features(found, with_them, kinds[0].vector, is_people=len(kinds) > 1)
+                )
+            present.append(found)
+        return np.asarray(total, dtype=np.float32), np.array(present, dtype=np.float32).reshape(-1, len(numbers))
+
+    def _without(self, logits: Floats, present: Floats) -> Floats:
+        """Return the logit of the probability that a photo shows what is required and nothing excluded."""
+        for each in present:
+            logits = _and_not(logits, each) if self.calibration else logits - each
+        return logits
 
     def _scores_of_others(self, snapshot: IndexSnapshot, numbers: NDArray[np.int64], whole: Floats) -> Floats:
         """Return the scores of photos for other queries; see `QueryBank`.
@@ -505,25 +519,11 @@ class PhotoCollection:
             self._other_scores = (snapshot.info.uid, kept)
         return scores
 
-    def _is_hit(self, logits: Floats, parts: Sequence[EncodedSentence], searched: int) -> NDArray[np.bool_]:
+    def _is_hit(self, logits: Floats, parts: Sequence[EncodedSentence]) -> NDArray[np.bool_]:
         """Return which photos are probable enough to be shown."""
         if not self.calibration:
             return np.ones(len(logits), dtype=bool)
-        return self.calibration.is_hit(logits, _word_count(parts), searched)
-
-    def _shows_none(
-        self,
-        snapshot: IndexSnapshot,
-        excluded: Sequence[Sequence[EncodedSentence]],
-        numbers: NDArray[np.int64],
-        searched: int,
-    ) -> NDArray[np.bool_]:
-        """Return which photos no search for an excluded thing would show."""
-        found = np.zeros(len(numbers), dtype=bool)
-        for part in chain.from_iterable(excluded):
-            if self.calibration and not part.is_unknown:
-                found |= self._is_hit(self._logits(snapshot, [part], [], numbers, searched), [part], searched)
-        return ~found
+        return self.calibration.is_hit(logits, _kind(parts))
 
     def _mix(
         self,
@@ -541,7 +541,7 @@ class PhotoCollection:
             mixed = (1 - weight) * logits + weight * similar
             return mixed, np.ones(len(mixed), dtype=bool)
         mixed = (1 - weight) * logits + weight * self.calibration.similarity_logits(similar, searched)
-        limit = self.calibration.cut_off(_word_count(required), searched)
+        limit = self.calibration.cut_off(_kind(required))
         alike = self.calibration.similarity_threshold.at(searched)
         return mixed, np.asarray(mixed >= (1 - weight) * limit + weight * alike)
 
@@ -580,7 +580,7 @@ class PhotoCollection:
                 presence, is_absent = found.presence, found.absent
                 if hit.probability is not None:
                     alone, number = self._encode_sentence(found.text), _number(hit.photo_id, snapshot)
-                    [logit] = self._logits(snapshot, [alone], [], np.array([number]), searched)
+                    [logit], _ = self._logits(snapshot, [alone], [], np.array([number]), searched)
                     presence = max(_probability(float(logit)), hit.probability)
                     is_absent = is_absent and presence < _LIKELY
                 presence = None if found.guess else presence
@@ -779,9 +779,9 @@ def _explain_filter(snapshot: IndexSnapshot, photo_filter: PhotoFilter, photos: 
     return "; ".join(reasons) or "no photo passes all filters together"
 
 
-def _word_count(parts: Sequence[EncodedSentence]) -> int:
-    """The number of content words of the longest part of a query."""
-    return max((part.statistics.count for part in parts), default=0)
+def _kind(parts: Sequence[EncodedSentence]) -> str:
+    """Return the kind of the first part of a query."""
+    return parts[0].statistics.kind if parts else WORD
 
 
 def _probability(logit: float) -> float:

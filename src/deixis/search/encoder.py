@@ -32,7 +32,7 @@ from deixis.models.installed import FAST, SHIPPED, model_folder
 from deixis.models.region_inputs import RegionInputs
 from deixis.search.index.base import PhotoVectors
 from deixis.search.index.photo_files import make_thumbnail
-from deixis.search.query import content_words
+from deixis.search.query import bare_noun, content_words
 from deixis.storage.artifacts import fingerprint_artifact
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.vision.extraction import encode_and_keep
@@ -69,6 +69,13 @@ _MAX_NAME_COUNT = 100
 _NOT_NAMES = ("ing", "ed", "ly", "y")
 """Words that are more common than this, or end like this, are not taken for names without a capital letter."""
 
+WORD, PHRASE, ACTION, SENTENCE = SENTENCE_KINDS = ("word", "phrase", "action", "sentence")
+"""One word, such as "a dog"; a noun phrase of several; another text of a few words, such as "riding a horse"; and a
+longer one."""
+
+_MAX_ACTION = 3
+"""Maximum number of content words of what is not a sentence."""
+
 _CACHED_PHRASES = 1024
 """Phrases whose vectors are kept, because sentences share them: at most 3 MB."""
 
@@ -98,6 +105,7 @@ class WordStatistics:
     log_frequency: float  # the sum, in the sentences of the photo model
     rarest: float  # the lowest, in the sentences of the region model
     unknown_share: float  # the share of the words that the training sentences of the region model do not have
+    kind: str = WORD  # one of `SENTENCE_KINDS`
 
 
 @dataclass(frozen=True)
@@ -110,6 +118,7 @@ class EncodedSentence:
     statistics: WordStatistics
     vector: Floats  # (dimension,); its dot product with the vector of a photo is the score
     phrases: tuple[EncodedPhrase, ...]  # noun phrases that name something visible, or the whole sentence
+    noun: str = ""  # of a phrase, without numbers, colours and other adjectives
 
     @property
     def is_unknown(self) -> bool:
@@ -254,17 +263,22 @@ class SearchEncoder:
             whole, region = vectors[phrase.text]
             return EncodedPhrase(phrase.text, span, region, whole)
 
-        return [
-            EncodedSentence(
-                sentence.text,
-                sentence.words,
-                self.photo_model.unknown_words(sentence.words),
-                self._statistics(sentence.words),
-                whole_vectors[sentence.text],
-                tuple(encoded(phrase) for phrase in some),
+        found = []
+        for sentence, some in zip(sentences, phrases, strict=True):
+            noun = bare_noun(sentence)
+            statistics = self._statistics(sentence, noun)
+            found.append(
+                EncodedSentence(
+                    sentence.text,
+                    sentence.words,
+                    self.photo_model.unknown_words(sentence.words),
+                    statistics,
+                    whole_vectors[sentence.text],
+                    tuple(map(encoded, some)),
+                    self._noun_of(sentence, noun) if statistics.kind == PHRASE else "",
+                )
             )
-            for sentence, some in zip(sentences, phrases, strict=True)
-        ]
+        return found
 
     def _phrase_vectors(self, phrases: Mapping[str, Phrase | Sentence]) -> dict[str, tuple[Floats, Floats]]:
         """Return the vectors of phrases by text, for whole photos and for regions; those of recent ones are kept."""
@@ -363,13 +377,33 @@ class SearchEncoder:
             thumbnail,
         )
 
-    def _statistics(self, words: tuple[str, ...]) -> WordStatistics:
-        content = content_words(words)
+    def _noun_of(self, sentence: Sentence, bare: str | None) -> str:
+        """Return the noun of a phrase in the singular; empty if it says as much, or if both are one thing (hot dog)."""
+        content = content_words(sentence.words)
+        joined = {"".join(content), "".join([*content[:-1], *map(singular, content[-1:])])}
+        if bare is None or set(content) <= set(bare.lower().split()) or any(word in self._known for word in joined):
+            return ""
+        *first, last = bare.lower().split()
+        return " ".join([*first, singular(last)])
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.vocabulary.words) if self.vocabulary else frozenset()
+
+    def _statistics(self, sentence: Sentence, bare: str | None) -> WordStatistics:
+        content = content_words(sentence.words)
+        if len(content) == 1:
+            kind = WORD
+        elif bare is not None:
+            kind = PHRASE
+        else:
+            kind = ACTION if len(content) <= _MAX_ACTION else SENTENCE
         return WordStatistics(
             len(content),
             sum(self._photo_words.log_frequency(word) for word in content),
             min((self._region_words.log_frequency(word) for word in content), default=0.0),
             sum(word not in self._region_words for word in content) / max(len(content), 1),
+            kind,
         )
 
 

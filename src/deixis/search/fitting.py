@@ -5,17 +5,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any
 
 import numpy as np
 
 from deixis.arrays import AnyArray, BoolArray, FloatArray, Floats, IntArray, logistic
-from deixis.evaluation.calibration import Score, bootstrap_scores, calibration_error, calibration_error_of
+from deixis.errors import DeixisError
+from deixis.evaluation.calibration import Score, bootstrap_scores, calibration_error_of
 from deixis.evaluation.intervals import Statistic, mean_over
 from deixis.models.calibrator import Inside, LogisticCalibrator, conditional_logit, random_halves
-from deixis.search.calibration import FEATURES, MONOTONE, Calibration, QueryBank, Threshold, WordPrior, features
-from deixis.search.trial import ABSENT, CAPTION, KINDS, PHRASE, Trial, TrialQuery
+from deixis.search.calibration import (
+    FEATURES,
+    SCORES,
+    Calibration,
+    KindWeights,
+    QueryBank,
+    Threshold,
+    WordPrior,
+    exclusion_features,
+    features,
+)
+from deixis.search.encoder import PHRASE, SENTENCE_KINDS, WORD
+from deixis.search.trial import ABSENT, KINDS, Trial, TrialQuery
 
 SIZES = (20, 50, 100, 200, 400, 800)
 """Sizes of the random smaller indexes, so that the effect of the index size is fitted too."""
@@ -29,30 +40,20 @@ SURE = 0.6
 _TOP_PHOTOS = 30
 """Number of best photos per query to fit on: those that a search could show."""
 
-_MAX_RESULTS = 10
-_MIN_FOUND = {CAPTION: 0.87, PHRASE: 0.82}
-"""Fractions of queries that must find something in every source, on the photos of the fit: a few points more do in an
-index of twice as many photos."""
+_MAX_RESULTS = 100
+"""Maximum number of results of a query that are judged."""
+_EXCLUDED_WORDS, _MAX_TOGETHER = 120, 0.8
+"""Words of a source that are excluded in the fit, and the largest share of the photos of a search that shows one."""
+
+_ABSENT_SHARE = 0.25
+"""The weight of absent queries in the fit, relative to the others of the same kind."""
 
 _MIN_ALIKE = 0.87
 """Fraction of photos that must have a similar one."""
 
-_MIN_SURE_CORRECT = 0.62
-_MAX_ERROR = 0.045
-"""Goals on the photos of the fit, with a margin for other photos: fraction correct of sure results, and calibration
-error."""
-
-_MIN_SURE = 30
-"""Number of sure results of a source below which their fraction correct is not used."""
-
-_OFFSETS, _SLOPES = (-0.6, -0.5, -0.4, -0.3, -0.2, -0.1, 0.0, 0.1, 0.2), (0.9, 1.0, 1.1)
-_BENDS, _FLATTER = (-0.8, -0.4, 0.0, 0.4), (0.5, 0.6, 0.7, 0.8, 1.0)
-"""Lines that are tried: offsets and slopes, the logit from which another line is lower, and its share of the slope."""
-
 _MIN_LIKENESS = -3.0
 """Minimum logit (5 %) of a similar photo."""
 
-IDENTITY = ((0.0, 1.0),)
 NO_THRESHOLD = Threshold((1,), (-100.0,))
 """Shows all photos."""
 
@@ -60,7 +61,7 @@ NO_THRESHOLD = Threshold((1,), (-100.0,))
 def fit_calibration(
     trials: Sequence[Trial], fingerprint: str, bank: QueryBank, *, inside: Inside | None = None, seed: int = 0
 ) -> Calibration:
-    """Fit the calibration to photos and their queries. All sources and kinds of queries have the same weight.
+    """Fit the calibration of each kind of query to photos and their queries. All sources have the same weight.
 
     `bank` is that of the trials, `inside` the photos to fit on (default: all), `seed` that of the smaller indexes.
     """
@@ -69,85 +70,116 @@ def fit_calibration(
     own = {trial.name: [query for query in trial.queries if inside[trial.name][query.photo]] for trial in trials}
     prior = fit_prior(trials, own, inside)
     background = np.mean([trial.vectors[inside[trial.name]].mean(axis=0) for trial in trials], axis=0)
-    rows, answers, shares = [], [], []
+    examples: dict[str, tuple[list[Floats], list[BoolArray], list[float]]] = {
+        kind: ([], [], []) for kind in SENTENCE_KINDS
+    }
     for trial in trials:
-        counts = Counter(query.kind for query in own[trial.name])
+        shares_of: Counter[tuple[str, bool]] = Counter()
+        for query in own[trial.name]:
+            shares_of[query.evidence.words.kind, query.kind == ABSENT] += _share_of(query)
         for query in own[trial.name]:
             indices, size = _sample_index(query, inside[trial.name], rng)
+            kind, is_absent = query.evidence.words.kind, query.kind == ABSENT
+            rows, answers, shares = examples[kind]
             rows.append(features(query.evidence.take(indices), size, prior, background))
             answers.append(query.relevant[indices])
-            shares.append(1 / counts[query.kind])
-    weights = _fit_weights(rows, answers, shares)
+            shares.append((_ABSENT_SHARE if is_absent else 1.0) * _share_of(query) / shares_of[kind, is_absent])
+    weights = {kind: _fit_weights(*of_kind) for kind, of_kind in examples.items()}
     like = _fit_likeness(trials, inside, rng)
     plain = Calibration(
         fingerprint,
-        tuple(weights.tolist()),
-        IDENTITY,
+        weights,
         tuple(round(float(value), 6) for value in background),
         bank,
         prior,
-        NO_THRESHOLD,
-        NO_THRESHOLD,
+        (),
         (like[0], like[1], like[2]),
         NO_THRESHOLD,
     )
-    thresholds: list[Threshold] = []
-    for kind in (CAPTION, PHRASE):
-        best = {}
-        for trial in trials:
-            of_kind = [query for query in own[trial.name] if query.kind == kind]
-            if of_kind:
-                best[trial.name] = partial_best(of_kind, inside[trial.name], plain, rng)
-        thresholds.append(_fit_threshold(best, inside, _MIN_FOUND[kind]) if best else thresholds[-1])
-    plain = replace(plain, threshold=thresholds[0], short_threshold=thresholds[1])
-    shown = [_shown(own[trial.name], inside[trial.name], plain) for trial in trials]
-    lines = _fit_lines(shown)
+    plain = replace(plain, exclusion=_fit_exclusion(trials, own, inside, plain))
     likeness = {
         trial.name: partial_likeness(trial.cosines, inside[trial.name], plain.similarity_logits, rng)
         for trial in trials
     }
     return replace(
         plain,
-        lines=lines,
-        threshold=_moved(plain.threshold, lines),
-        short_threshold=_moved(plain.short_threshold, lines),
         similarity_threshold=_fit_threshold(likeness, inside, _MIN_ALIKE),
     )
 
 
-def _fit_weights(rows: Sequence[Floats], answers: Sequence[BoolArray], shares: Sequence[float]) -> FloatArray:
+def _share_of(query: TrialQuery) -> float:
+    """The weight of a query in the fit: people search more often for what many photos show."""
+    return max(float(query.relevant.sum()), 1.0) ** 0.5
+
+
+def _fit_weights(rows: Sequence[Floats], answers: Sequence[BoolArray], shares: Sequence[float]) -> KindWeights:
     """Weights of the features, given the best photos of each query: the scores are weighted as they rank best.
 
     Then a regression scales the weighted sum of the scores and weights the rest. A regression on all features would
     weight scores by how they differ between queries, too, and rank worse.
     """
     ranked = [number for number, answer in enumerate(answers) if answer.any() and not answer.all()]
+    if not ranked:
+        raise DeixisError("the captions have no queries of all kinds; a calibration needs more photos with captions")
     of_scores = conditional_logit(
-        [rows[number][:, MONOTONE] for number in ranked],
+        [rows[number][:, SCORES] for number in ranked],
         [answers[number] for number in ranked],
         [shares[number] for number in ranked],
     )
     every = np.concatenate(rows)
-    is_score = np.zeros(FEATURES, dtype=bool)
-    is_score[MONOTONE] = True
-    score = (every[:, is_score] @ of_scores).astype(np.float32)
-    others = every[:, ~is_score][:, 1:]
-    found = LogisticCalibrator.fit(
-        np.concatenate([others, score[:, None]], axis=1),
-        np.concatenate(answers),
-        np.repeat(shares, [len(each) for each in rows]),
-        non_negative=[others.shape[1]],
-    ).weights
-    weights = np.zeros(FEATURES)
-    weights[~is_score], weights[is_score] = found[:-1], found[-1] * of_scores
-    return weights
+    score = (every[:, SCORES] @ of_scores).astype(np.float32)
+    knee = float(score.mean() + score.std())
+    design = KindWeights.design(every, score, knee)
+    at = FEATURES - SCORES.stop  # the column of the score; the next one is the score above the knee
+    shares_of_rows = np.repeat(shares, [len(each) for each in rows])
+    found = LogisticCalibrator.fit(design, np.concatenate(answers), shares_of_rows, non_negative=[at, at + 1])
+    return KindWeights(tuple(of_scores.round(4).tolist()), round(knee, 4), found.round().weights)
+
+
+def _fit_exclusion(
+    trials: Sequence[Trial], own: Mapping[str, Sequence[TrialQuery]], inside: Inside, calibration: Calibration
+) -> tuple[float, ...]:
+    """Weights for how probable excluded things are, among all photos and among those that a search finds.
+
+    The things are those of the labels, or else the words that most photos show. All photos count alike, and people as
+    much as all other things.
+    """
+    rows, answers, shares = [], [], []
+    are_labelled = any(query.is_labelled for trial in trials for query in trial.queries)
+    for trial in trials:
+        photos = np.flatnonzero(inside[trial.name])
+        words = [query for query in own[trial.name] if query.kind == WORD and query.is_labelled >= are_labelled]
+        words = sorted(words, key=lambda query: -int(query.relevant.sum()))[:_EXCLUDED_WORDS]
+        if not words:
+            continue
+        logits = [calibration.logits(query.evidence.take(photos), len(photos)) for query in words]
+        excluded = [(query, found, False) for query, found in zip(words, logits, strict=True)]
+        of_people = [calibration.logits(query.evidence.take(photos), len(photos)) for query in trial.people]
+        excluded += [(query, np.max(of_people, axis=0), True) for query in trial.people[:1]]
+        searches: list[tuple[Floats | None, BoolArray]] = [(None, np.ones(len(photos), dtype=bool))]
+        for query, found in zip(words, logits, strict=True):
+            searches.append((query.evidence.query, calibration.is_hit(found, WORD)))
+        for query, of_thing, is_people in excluded:
+            relevant = query.relevant[photos]
+            for vector, is_hit in searches:
+                # Of a noun and its plural, or of a thing and its kind, no one excludes the other.
+                if is_hit.any() and (vector is None or relevant[is_hit].mean() < _MAX_TOGETHER):
+                    rows.append(exclusion_features(of_thing[is_hit], vector, query.evidence.query, is_people))
+                    answers.append(relevant[is_hit])
+                    shares.append(np.full(len(rows[-1]), float(len(words) if is_people else 1)))
+    fitted = LogisticCalibrator.fit(
+        np.concatenate(rows), np.concatenate(answers), np.concatenate(shares), non_negative=[0, 3]
+    )
+    return fitted.round().weights
 
 
 def fit_prior(trials: Sequence[Trial], own: Mapping[str, Sequence[TrialQuery]], inside: Inside) -> WordPrior:
     """Fit a line to the log fractions of photos that are relevant to phrases."""
-    phrases = [(query, inside[trial.name]) for trial in trials for query in own[trial.name] if query.kind == PHRASE]
-    shares = np.array([query.relevant[photos].mean() for query, photos in phrases])
-    words = np.array([query.evidence.words.log_frequency for query, _ in phrases])
+    short = [
+        (query, inside[trial.name]) for trial in trials for query in own[trial.name] if query.kind in (WORD, PHRASE)
+    ]
+    shares = np.array([query.relevant[photos].mean() for query, photos in short])
+    words = np.array([query.evidence.words.log_frequency for query, _ in short])
     slope, bias = np.polyfit(words[shares > 0], np.log(shares[shares > 0]), 1)
     return WordPrior(float(bias), float(slope))
 
@@ -182,19 +214,6 @@ def _fit_likeness(trials: Sequence[Trial], inside: Inside, rng: np.random.Genera
 
 BestLogits = Callable[[int], Sequence[float] | Floats]
 """For a size, the highest logits of queries in an index of that size."""
-
-
-def partial_best(
-    queries: Sequence[TrialQuery], inside: BoolArray, calibration: Calibration, rng: np.random.Generator
-) -> BestLogits:
-    """Return a function that gives the highest logit of each query in smaller indexes that contain its photo."""
-    pool = np.flatnonzero(inside)
-
-    def best(query: TrialQuery, size: int) -> float:
-        indices = np.append(rng.choice(pool, size - 1, replace=False), query.photo)
-        return -np.inf if query.is_unknown else float(calibration.logits(query.evidence.take(indices), size).max())
-
-    return lambda size: [best(query, size) for query in queries]
 
 
 def partial_likeness(
@@ -232,70 +251,6 @@ def _fit_threshold(best_of: Mapping[str, BestLogits], inside: Inside, min_found:
     return Threshold(sizes, tuple(round(floor, 4) for floor in lowest))
 
 
-def _moved(threshold: Threshold, lines: Lines) -> Threshold:
-    return Threshold(threshold.sizes, tuple(_lowest(lines, np.array(threshold.logits)).round(4).tolist()))
-
-
-@dataclass(frozen=True)
-class _Shown:
-    """Logits and relevance of the best photos of each query, and its cut-off."""
-
-    logits: FloatArray  # (queries, photos)
-    relevant: BoolArray  # (queries, photos)
-    cut_off: FloatArray  # (queries, 1)
-
-
-def _shown(queries: Sequence[TrialQuery], inside: BoolArray, calibration: Calibration) -> _Shown:
-    photos = np.flatnonzero(inside)
-    logits, relevant, cut_offs = [], [], []
-    for query in queries:
-        if not query.is_unknown:
-            of_query = calibration.logits(query.evidence.take(photos), len(photos))
-            top = np.argsort(-of_query)[:_MAX_RESULTS]
-            logits.append(of_query[top])
-            relevant.append(query.relevant[photos[top]])
-            cut_offs.append([calibration.cut_off(query.evidence.words.count, len(photos))])
-    return _Shown(np.stack(logits).astype(np.float64), np.stack(relevant), np.array(cut_offs))
-
-
-Lines = tuple[tuple[float, float], ...]
-
-
-def _fit_lines(shown: Sequence[_Shown]) -> Lines:
-    """Two lines whose lowest value is the logit: where the worst miss of a goal for a source is smallest.
-
-    The goals are for sure results and for the calibration error of every source.
-    """
-    if len(shown) < 2:
-        return IDENTITY
-    candidates: list[Lines] = []
-    for offset, slope, bend, flat in product(_OFFSETS, _SLOPES, _BENDS, _FLATTER):
-        above = round(offset + (1 - flat) * slope * bend, 4), round(flat * slope, 4)
-        candidates.append(((offset, slope), above))
-    misses = [max(_miss(*_results(each, lines)) for each in shown) for lines in candidates]
-    return candidates[int(np.argmin(misses))]
-
-
-def _miss(probabilities: FloatArray, correct: BoolArray) -> float:
-    """The largest factor by which a goal is missed; at most 1 if both are met."""
-    sure = probabilities >= SURE
-    miss_of_sure = _MIN_SURE_CORRECT / max(float(correct[sure].mean()), 0.01) if sure.sum() >= _MIN_SURE else 0.0
-    return max(miss_of_sure, calibration_error(probabilities, correct) / _MAX_ERROR)
-
-
-def _lowest(lines: Lines, logits: FloatArray) -> FloatArray:
-    return np.asarray(np.min([offset + slope * logits for offset, slope in lines], axis=0))
-
-
-def _results(shown: _Shown, lines: Lines) -> tuple[FloatArray, BoolArray]:
-    """Probabilities and correctness of what would be shown."""
-    logits = _lowest(lines, shown.logits)
-    log_probabilities = -np.logaddexp(0, -logits)
-    near_best = log_probabilities >= log_probabilities[:, :1] + np.log(1 / 3)
-    kept = (shown.logits >= shown.cut_off) & near_best
-    return np.exp(log_probabilities[kept]), shown.relevant[kept]
-
-
 @dataclass(frozen=True)
 class TrialResult:
     """Results of queries in an index of all photos of a trial."""
@@ -306,8 +261,9 @@ class TrialResult:
     best: FloatArray  # the highest probability,
     found: BoolArray  # whether there is a result, and whether the first one is correct,
     first_correct: BoolArray
+    is_caption: BoolArray
     own_first: BoolArray  # whether the photo that the query comes from is the most probable one, shown or not.
-    # Of each result, at most ten per query:
+    # Of each result:
     query: AnyArray
     probabilities: FloatArray
     correct: BoolArray
@@ -325,15 +281,16 @@ class TrialResult:
 
 def evaluate_queries(calibration: Calibration, queries: Sequence[TrialQuery]) -> TrialResult:
     """Search all photos for queries."""
-    best, found, first, own, query_of, probabilities, correct = [], [], [], [], [], [], []
+    best, found, first, captions, own, query_of, probabilities, correct = [], [], [], [], [], [], [], []
     for number, query in enumerate(queries):
         logits = calibration.logits(query.evidence, len(query.relevant))
         top = np.argsort(-logits)[:_MAX_RESULTS]
-        is_hit = calibration.is_hit(logits, query.evidence.words.count, len(query.relevant)) & (not query.is_unknown)
+        is_hit = calibration.is_hit(logits, query.evidence.words.kind) & (not query.is_unknown)
         kept = top[is_hit[top]]
         best.append(0.0 if query.is_unknown else float(logistic(float(logits[top[0]]))))
         found.append(len(kept) > 0)
         first.append(bool(len(kept)) and bool(query.relevant[kept[0]]))
+        captions.append(query.is_caption)
         own.append(top[0] == query.photo)
         query_of.append(np.full(len(kept), number))
         probabilities.append(logistic(logits[kept].astype(np.float64)))
@@ -344,6 +301,7 @@ def evaluate_queries(calibration: Calibration, queries: Sequence[TrialQuery]) ->
         np.array(best),
         np.array(found, dtype=bool),
         np.array(first, dtype=bool),
+        np.array(captions, dtype=bool),
         np.array(own, dtype=bool),
         np.concatenate([np.zeros(0, dtype=np.int64), *query_of]),
         np.concatenate([np.zeros(0), *probabilities]),
@@ -377,7 +335,7 @@ def summarize(result: TrialResult) -> dict[str, Score]:
     units = int(result.photos.max(initial=0)) + 1
     photos, kinds_of_results = result.photos[result.query], result.kinds[result.query]
     statistics: dict[str, tuple[Statistic, int]] = {}
-    for name, kinds in {"": KINDS, f"{CAPTION} ": (CAPTION,), f"{PHRASE} ": (PHRASE,)}.items():
+    for name, kinds in {"": KINDS, **{f"{kind} ": (kind,) for kind in SENTENCE_KINDS}}.items():
         of_kind = np.isin(kinds_of_results, kinds)
         error = calibration_error_of(result.probabilities[of_kind], result.correct[of_kind], photos[of_kind])
         statistics[f"{name}calibration error"] = error, int(of_kind.sum())
@@ -389,7 +347,7 @@ def summarize(result: TrialResult) -> dict[str, Score]:
         statistics[f"{kind}s, first result correct"] = _share(
             result.photos, of_query & result.found, result.first_correct, units
         )
-    statistics[OWN_FIRST] = _share(result.photos, result.kinds == CAPTION, result.own_first, units)
+    statistics[OWN_FIRST] = _share(result.photos, result.is_caption, result.own_first, units)
     return bootstrap_scores(statistics, units)
 
 

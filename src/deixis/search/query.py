@@ -63,7 +63,7 @@ _DATES = tuple(
 )
 """A year alone is a date after a preposition and at the end of a sentence."""
 
-_VISIBLE = frozenset(("people",))
+_VISIBLE = frozenset(("people", "two"))
 """Words of the list of function words that say what a photo shows."""
 
 
@@ -147,7 +147,7 @@ def parse_query(text: str, photo_filter: PhotoFilter | None = None, *, exact: bo
     for negation in negations:
         rest = rest[: negation.start] + " " * (negation.end - negation.start) + rest[negation.end :]
         signed["-"] += [QueryPart(phrase, start) for phrase, start in negation.phrases]
-    if (negations or signed["-"] or found_filter) and not _names(rest) - _GENERIC:
+    if (negations or signed["-"] or found_filter) and not set(content_words(words_of(rest))) - _GENERIC:
         rest = ""  # such as "photos" of "photos without people"
     sentence = [QueryPart(rest.strip(), len(rest) - len(rest.lstrip()))] if rest.strip() else []
     required = tuple(sentence + signed["+"])
@@ -276,8 +276,8 @@ def _blank_out(found: re.Match[str]) -> str:
 
 
 def content_words(words: tuple[str, ...] | list[str]) -> list[str]:
-    """Return the distinct words that are not function words."""
-    return [word for word in dict.fromkeys(words) if word not in function_words()]
+    """Return the distinct words that may say what a photo shows: all but function words."""
+    return [word for word in dict.fromkeys(words) if word not in function_words() or word in _VISIBLE]
 
 
 def check_contradiction(required: list[str], excluded: list[str]) -> None:
@@ -293,12 +293,7 @@ def check_contradiction(required: list[str], excluded: list[str]) -> None:
 
 
 def _content_stems(text: str) -> frozenset[str]:
-    return frozenset(map(stem, _names(text)))
-
-
-def _names(text: str) -> set[str]:
-    """Return the words that may say what a photo shows."""
-    return set(words_of(text)) - (function_words() - _VISIBLE)
+    return frozenset(map(stem, set(content_words(words_of(text))) - _NUMBERS))
 
 
 _NOT = frozenset(("not", "n't"))
@@ -313,8 +308,15 @@ _LINKS = frozenset(("with", "but", "and", ",", "who", "that", "which", "is", "ar
 
 _NOUNS = ("NN", "NNS", "NNP", "NNPS")
 _BEFORE_NOUN = ("DT", "PDT", "PRP$", "JJ", "JJR", "JJS", "CD", "VBN", "VBG")
+_NUMBERS = frozenset(("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"))
+_QUALITIES = _NUMBERS | {
+    *("black", "blue", "brown", "golden", "gray", "green", "grey", "orange", "pink", "purple", "red", "silver", "tan"),
+    *("white", "yellow"),
+}
+"""Words that the tagger may take for nouns."""
+
 _SIGNS = ("sign", "signs")
-_PEOPLE = ("people", "a person", "a man", "a woman", "a boy", "a girl", "a child", "a baby", "a crowd")
+PEOPLE = ("people", "a person", "a man", "a woman", "a boy", "a girl", "a child", "a baby", "a crowd")
 _PEOPLE_WORDS = frozenset(("people", "person", "persons", "human", "humans", "anyone", "anybody"))
 _ANY = ("any", "a", "an", "the")
 
@@ -364,7 +366,7 @@ def kinds_of(phrase: str) -> tuple[str, ...]:
     ('people in hats',)
     """
     named = [word for word in words_of(phrase.lower()) if word not in _ANY]
-    return _PEOPLE if len(named) == 1 and named[0] in _PEOPLE_WORDS else (phrase,)
+    return PEOPLE if len(named) == 1 and named[0] in _PEOPLE_WORDS else (phrase,)
 
 
 def _read(sentence: Sentence, words: list[str], at: int) -> tuple[list[tuple[str, int]], int]:
@@ -438,6 +440,27 @@ def _noun_phrase_end(sentence: Sentence, words: list[str], begin: int, takes_any
     return end
 
 
+def bare_noun(sentence: Sentence) -> str | None:
+    """Return a single noun phrase without its numbers, colours and other adjectives; None if it is something else.
+
+    Examples
+    --------
+    >>> bare_noun(Sentence("two old fire hydrants")), bare_noun(Sentence("fire hydrants"))
+    ('fire hydrants', 'fire hydrants')
+    >>> bare_noun(Sentence("riding a horse"))
+    """
+    content = set(content_words(sentence.words))
+    if len(sentence.phrases) != 1 or not content <= set(sentence.phrases[0].words):
+        return None
+    begin, end = sentence.phrases[0].span
+    nouns = [
+        token.text
+        for token, kind in zip(sentence.tokens, sentence.tags, strict=True)
+        if begin <= token.start < end and kind in _NOUNS and token.text.lower() not in _QUALITIES
+    ]
+    return " ".join(nouns) or None
+
+
 def parts_of(text: str) -> list[str]:
     """Return the parts of a sentence that are searched for if nothing shows all of it: noun phrases, nouns and verbs.
 
@@ -457,5 +480,6 @@ def parts_of(text: str) -> list[str]:
     phrases = [phrase.text for phrase in sentence.phrases]
     heads = [words_of(phrase.lower())[-1] for phrase in phrases if words_of(phrase.lower())]
     if len(phrases) + len(verbs) < 2:
-        return []
+        _, of, thing = text.partition(" of ")  # "a close-up of a donut"
+        return [thing.strip()] if of and thing.strip() else []
     return list(dict.fromkeys([*phrases, *heads, *verbs]))

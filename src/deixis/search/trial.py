@@ -6,14 +6,15 @@ decide which photos are relevant.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
 
-from deixis.arrays import BoolArray, Floats
+from deixis.arrays import BoolArray, Floats, IntArray
 from deixis.data.dataset import Dataset
 from deixis.data.derived import named_splits
 from deixis.language.sentence import Sentence
@@ -21,15 +22,16 @@ from deixis.language.words import senses, stem
 from deixis.models.photo_features import compute_features
 from deixis.models.region_inputs import read_regions
 from deixis.search.calibration import Evidence, QueryBank
-from deixis.search.encoder import MAX_REGIONS, EncodedSentence, SearchEncoder
+from deixis.search.encoder import MAX_REGIONS, SENTENCE_KINDS, WORD, EncodedSentence, SearchEncoder
 from deixis.search.index.base import RegionVectors
-from deixis.search.query import content_words
+from deixis.search.query import PEOPLE, bare_noun, content_words
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.tokens import tokenize
 from deixis.tokens import words as words_of_tokens
 
-CAPTION, PHRASE, ABSENT = KINDS = ("caption", "phrase", "absent")
-"""Kinds of queries."""
+ABSENT = "absent"
+KINDS = (*SENTENCE_KINDS, ABSENT)
+"""Kinds of queries: those of sentences, and texts about things that no photo shows."""
 
 _PHRASES_PER_BATCH = 256
 _MAX_CAPTIONS = 2500
@@ -53,6 +55,7 @@ class EncodedSplit:
     captions: list[list[str]]  # of each photo
     whole: Floats  # (photos, dimension)
     regions: RegionVectors
+    facts: Sequence[Sequence[str]] = ()  # what else is known of each photo, such as "two dogs", from labels and boxes
 
     def evidence(
         self, reads: Sequence[EncodedSentence], bank: QueryBank, on_progress: OnProgress = no_progress
@@ -86,6 +89,8 @@ class TrialQuery:
     evidence: Evidence
     relevant: BoolArray  # (photos,)
     is_unknown: bool = False  # whether no word of the query is known, so that search returns nothing
+    is_caption: bool = False
+    is_labelled: bool = False  # whether labels say of each photo if it is relevant, so that none is missed
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,7 @@ class Trial:
     name: str  # of the source
     vectors: Floats  # (photos, dimension), of whole photos
     queries: Sequence[TrialQuery]
+    people: Sequence[TrialQuery] = ()  # the words for people
 
     def __len__(self) -> int:
         """Return the number of photos."""
@@ -110,7 +116,7 @@ class Trial:
         """For all pairs of photos, whether the second is relevant to a caption of the first."""
         alike = np.zeros((len(self), len(self)), dtype=bool)
         for query in self.queries:
-            if query.kind == CAPTION:
+            if query.is_caption:
                 alike[query.photo] |= query.relevant
         return alike
 
@@ -138,7 +144,10 @@ def make_trial(
     Captions of other photos with a word that no caption of these photos has, and `absent_texts`, are absent queries.
     Words of the texts in `exclude` are not.
     """
-    photos, relevance = source.photos, Relevance(source.photos.captions)
+    photos = source.photos
+    relevance = Relevance(
+        [[*texts, *facts] for texts, facts in zip_longest(photos.captions, photos.facts, fillvalue=())]
+    )
     queries = make_queries(photos, relevance, encoder, bank, on_progress=on_progress)
     texts = [*find_absent_texts(source.other_captions, relevance, encoder, exclude=exclude), *absent_texts]
     reads = [
@@ -146,7 +155,10 @@ def make_trial(
         for read in (encoder.encode_sentences(texts) if texts else [])
         if not relevance.of(read.text, [phrase.text for phrase in read.phrases]).any()
     ]
-    return Trial(source.name, photos.whole, queries + absent_trial_queries(reads, photos, bank))
+    kinds = encoder.encode_sentences(PEOPLE)
+    relevant = np.any([relevance.with_word(kind.words[-1]) for kind in kinds], axis=0)
+    people = [TrialQuery(WORD, 0, found, relevant) for found in photos.evidence(kinds, bank)]
+    return Trial(source.name, photos.whole, queries + absent_trial_queries(reads, photos, bank), people)
 
 
 def read_sources(
@@ -154,17 +166,21 @@ def read_sources(
     splits: Sequence[str],
     encoder: SearchEncoder,
     absent_from: str = "train",
+    facts: Mapping[str, Sequence[str]] | None = None,
     on_progress: OnProgress = no_progress,
 ) -> list[Source]:
     """Encode the photos of data sets: each of the splits that a data set has is a source.
 
-    If a data set has none of the splits, the first is an error. Captions of other photos are those of `absent_from`.
+    If a data set has none of the splits, the first is an error. Captions of other photos are those of `absent_from`;
+    `facts` are further texts by the id of a photo, which decide with the captions what it shows.
     """
     sources = []
     for name, dataset, split in named_splits(paths, splits):
         others = dataset.split(absent_from) if absent_from in dataset.manifest.splits else ()
         captions = [caption.text for photo in others for caption in photo.sentences]
-        sources.append(Source(name, encode_split(dataset, split, encoder, on_progress), captions))
+        photos = encode_split(dataset, split, encoder, on_progress)
+        known = [list((facts or {}).get(photo.id, ())) for photo in dataset.split(split)]
+        sources.append(Source(name, replace(photos, facts=known), captions))
     return sources
 
 
@@ -226,24 +242,48 @@ def make_queries(
     *,
     on_progress: OnProgress = no_progress,
 ) -> list[TrialQuery]:
-    """Create queries from captions, evenly spaced, and from the distinct phrases of these captions."""
+    """Create queries from captions, evenly spaced, and from distinct parts of them: noun phrases, nouns and actions."""
     captions = [(photo, text) for photo, texts in enumerate(photos.captions) for text in texts]
     captions = captions[:: -(-len(captions) // _MAX_CAPTIONS)]
     reads = encoder.encode_sentences([text for _, text in captions])
-    first = {
-        phrase.text.lower(): photo for (photo, _), read in zip(captions, reads, strict=True) for phrase in read.phrases
-    }
+    known = [(photo, fact) for photo, facts in enumerate(photos.facts) for fact in facts]
+    first = {text: photo for photo, caption in [*captions, *known] for text in short_queries(caption)}
+    labelled = {text for _, fact in known for text in short_queries(fact)}
     on_progress("reading captions", len(reads), len(reads))
-    reads_of_phrases = encoder.encode_sentences(list(first))
-    evidence = photos.evidence([*reads, *reads_of_phrases], bank, on_progress)
+    reads_of_parts = encoder.encode_sentences(list(first))
+    evidence = photos.evidence([*reads, *reads_of_parts], bank, on_progress)
     found = []
-    sources = [(CAPTION, photo) for photo, _ in captions] + [(PHRASE, photo) for photo in first.values()]
-    for (kind, photo), read, of_it in zip(sources, [*reads, *reads_of_phrases], evidence, strict=True):
+    origins = [(photo, True) for photo, _ in captions] + [(photo, False) for photo in first.values()]
+    for (photo, is_caption), read, of_it in zip(origins, [*reads, *reads_of_parts], evidence, strict=True):
         relevant = relevance.of(read.text, [phrase.text for phrase in read.phrases])
         relevant[photo] = True  # by definition
         if words_of(read.text):
-            found.append(TrialQuery(kind, photo, of_it, relevant, read.is_unknown))
+            is_labelled = not is_caption and read.text in labelled
+            found.append(
+                TrialQuery(read.statistics.kind, photo, of_it, relevant, read.is_unknown, is_caption, is_labelled)
+            )
     return found
+
+
+def short_queries(caption: str) -> list[str]:
+    """Return what people may type who look for the photo of a caption: noun phrases, nouns and actions.
+
+    Examples
+    --------
+    >>> short_queries("A man is riding a brown horse.")
+    ['man', 'a brown horse', 'horse', 'riding a brown horse']
+    """
+    sentence, found = Sentence(caption.lower()), list[str]()
+    for phrase in sentence.phrases:
+        nouns = bare_noun(Sentence(phrase.text))
+        article, _, rest = phrase.text.partition(" ")
+        found += [rest if nouns == rest or article == "the" else phrase.text]
+        found += [nouns] if nouns else []
+    for token, tag in zip(sentence.tokens, sentence.tags, strict=True):
+        after = [phrase for phrase in sentence.phrases if 0 <= phrase.span[0] - token.end <= _ACTION_GAP]
+        if tag == "VBG" and after:
+            found.append(sentence.text[token.start : after[0].span[1]])
+    return list(dict.fromkeys(found))
 
 
 def find_absent_texts(
@@ -292,15 +332,28 @@ def _sample(texts: Sequence[str], count: int, rng: np.random.Generator) -> list[
 
 
 MIN_WORD_SHARE = 2 / 3
-"""Fraction of the words of a query that the captions of a relevant photo must contain."""
+"""Fraction of the words of a long query that the captions of a relevant photo must contain."""
+
+_SHORT = 3
+"""Content words of a short noun phrase, which one caption must have in this order."""
+
+_NEAR = 3
+"""The largest distance of two words of a short noun phrase in a caption."""
+
+_ACTION_GAP = 8
+"""Maximum number of characters between a verb and its object, such as " on the "."""
+
+_BETWEEN = 16
+"""A distance that is larger than any between the words of a caption."""
 
 
 class Relevance:
     """Decides from captions which photos are relevant to a query.
 
-    A photo is relevant if its captions together contain the last word of every phrase of the query, usually the object,
-    and at least two thirds of all its words. Words match if they share a stem or a WordNet sense. Captions do not
-    mention everything, so some relevant photos are missed.
+    A photo is relevant to a short noun phrase if a caption has its words in this order and near each other. It is
+    relevant to another query if its captions together contain the last word of every phrase, usually the object, and at
+    least two thirds of all words. Words match if they share a stem or a WordNet sense. Captions do not mention
+    everything, so some relevant photos are missed.
 
     Parameters
     ----------
@@ -317,34 +370,58 @@ class Relevance:
     def __init__(self, captions: Sequence[Iterable[str]]) -> None:
         self.count = len(captions)
         self._with_word: dict[str, BoolArray] = {}
-        by_word: dict[str, BoolArray] = {}
+        places: dict[str, list[int]] = {}
+        photos: list[int] = []  # of each place of a word
         for index, of_photo in enumerate(captions):
-            for word in {word for caption in of_photo for word in words_of(caption)}:
-                by_word.setdefault(word, np.zeros(self.count, dtype=bool))[index] = True
-        self._by_meaning: dict[object, BoolArray] = {}
-        for word, photos in by_word.items():
-            for meaning in _meanings(word):
-                self._by_meaning[meaning] = self._by_meaning.get(meaning, photos) | photos
+            for caption in of_photo:
+                for word in words_of_tokens(tokenize(caption.lower())):
+                    places.setdefault(word, []).append(len(photos))
+                    photos.append(index)
+                photos += [index] * _BETWEEN
+        self._photos = np.array(photos, dtype=np.int64)
+        by_meaning: dict[object, list[int]] = {}
+        for word, of_word in places.items():
+            for meaning in _meanings(word) if content_words([word]) else ():
+                by_meaning.setdefault(meaning, []).extend(of_word)
+        self._by_meaning = {meaning: np.array(found) for meaning, found in by_meaning.items()}
 
     def of(self, query: str, phrases: Iterable[str]) -> BoolArray:
         """Return which photos are relevant to a query with these phrases: (photos,)."""
-        words = words_of(query)
+        words, named = words_of(query), [words_of(phrase) for phrase in phrases]
         if not words:
             return np.zeros(self.count, dtype=bool)
+        if words in named and len(words) <= _SHORT:
+            return self._in_order(words, _NEAR)
         present = np.stack([self.with_word(word) for word in words])
         relevant = present.mean(axis=0) >= MIN_WORD_SHARE - 1e-9
-        objects = {last for phrase in phrases for last in words_of(phrase)[-1:]}
-        for name in objects:
-            relevant &= self.with_word(name)
+        for objects in {tuple(of_phrase[-1:]) for of_phrase in named}:
+            for name in objects:
+                relevant &= self.with_word(name)
         return np.asarray(relevant)
 
     def with_word(self, word: str) -> BoolArray:
         """Return which photos have a caption with the word or a synonym."""
         if word not in self._with_word:
-            none = np.zeros(self.count, dtype=bool)
-            found = [self._by_meaning.get(meaning, none) for meaning in _meanings(word)]
-            self._with_word[word] = np.logical_or.reduce([none, *found])
+            self._with_word[word] = self._in_order([word], 0)
         return self._with_word[word]
+
+    def _in_order(self, words: Sequence[str], distance: int) -> BoolArray:
+        """Return which photos have a caption with the words in this order, each at most so far from the one before."""
+        ends = self._places(words[0])
+        for word in words[1:]:
+            after = self._places(word)
+            before = np.searchsorted(ends, after)  # the number of ends in front of each place
+            nearest = (
+                np.where(before > 0, ends[np.maximum(before - 1, 0)], -_BETWEEN) if len(ends) else after - _BETWEEN
+            )
+            ends = after[after - nearest <= distance]
+        found = np.zeros(self.count, dtype=bool)
+        found[self._photos[ends]] = True
+        return found
+
+    def _places(self, word: str) -> IntArray:
+        none = np.zeros(0, dtype=np.int64)
+        return np.unique(np.concatenate([none, *(self._by_meaning.get(each, none) for each in _meanings(word))]))
 
     def has_absent_word(self, text: str) -> bool:
         """Return whether a content word of a text, and its synonyms, are in no caption."""
@@ -357,7 +434,7 @@ def words_of(text: str) -> list[str]:
     Examples
     --------
     >>> words_of("Two dogs in the snow.")
-    ['dogs', 'snow']
+    ['two', 'dogs', 'snow']
     """
     return content_words(words_of_tokens(tokenize(text)))
 

@@ -116,7 +116,7 @@ class DescribeRequest(PhotoRequest):
     """A photo whose regions are to be described."""
 
     region: tuple[float, float, float, float] | None = Field(None, description="Only this box, x1, y1, x2, y2.")
-    top: int = Field(3, ge=1, le=20, description="Number of phrases per region.")
+    top: int = Field(2, ge=1, le=20, description="Maximum number of phrases per region.")
 
     @model_validator(mode="before")
     @classmethod

@@ -135,11 +135,22 @@ def test_any_embedding_model_describes_with_the_shipped_phrases() -> None:
         assert "dog" in region.phrases[0].text
 
 
+def test_phrases_are_ordered_by_probability_and_improbable_ones_are_left_out(red_and_blue: Image.Image) -> None:
+    bank = PhraseBank(("red", "red wall", "blue"), (1, 1, 1))
+    (region,) = describer(bank, scale=6, bias=-2).describe(red_and_blue, (0, 0, 40, 40), top=3)
+    scores = [phrase.score for phrase in region.phrases]
+    assert scores == sorted(scores, reverse=True)
+    assert min(scores) >= 0.15
+    assert "blue" not in [phrase.text for phrase in region.phrases]
+    assert describer(bank, scale=6, bias=-20).describe(red_and_blue, (0, 0, 40, 40))[0].phrases == ()
+    assert describer(bank, scale=6, bias=-20).describe(red_and_blue) == []
+
+
 def test_only_phrases_of_the_users_bank_are_chosen(tmp_path: Path) -> None:
     file = tmp_path / "mine.txt"
     file.write_text("our dog rex\n\nthe violin\n")
     (region,) = deixis.describe(DOGS, (187, 268, 309, 445), bank=file)
-    assert [phrase.text for phrase in region.phrases] == ["our dog rex", "the violin"]
+    assert [phrase.text for phrase in region.phrases] == ["our dog rex"]  # there is no violin
 
 
 SIZE = (100, 80)

@@ -24,6 +24,7 @@ from deixis import geometry
 from deixis.arrays import Floats, logistic, to_unit_length
 from deixis.errors import DeixisError
 from deixis.geometry import Boxes
+from deixis.language.sentence import Sentence
 from deixis.models.arguments import PhotoLike, check_count, check_path, open_image
 from deixis.models.installed import SHIPPED
 from deixis.models.pipeline import Pipeline, load_once
@@ -34,12 +35,16 @@ from deixis.vision.proposals import Proposals
 
 if TYPE_CHECKING:
     from deixis.models.grounding import RegionPipeline
+    from deixis.models.presence import PresenceModel
 
 DESCRIBER = "describer"
 """Name of the shipped describer, and of the part of a saved model that holds phrases and settings."""
 
 LONG_PHRASES = Path(__file__).parent / "long_phrases"
 """The shipped long phrases, made by scripts/make_long_phrases.py."""
+
+TOP = 2
+"""Number of phrases for a region, unless another is asked for."""
 
 MAX_TOP = 1000
 """Maximum number of phrases for a region; each is compared with all others."""
@@ -49,6 +54,12 @@ _SAME_PHRASE = 0.999
 
 _MIN_RELEVANCE = 0.4
 """Phrases should have at least this fraction of the score of the best one."""
+
+_MIN_PROBABILITY, _MIN_LONG = 0.15, 0.1
+"""Phrases with a lower probability are left out; long ones say more and are less probable."""
+
+_CANDIDATES = 12
+"""Number of phrases of a region of which it is checked whether the photo shows them."""
 
 _MAX_SIMILARITY = 0.6
 """Similarity of two regions from which on only one of them is described."""
@@ -191,7 +202,7 @@ class RegionDescription:
     box
         ``x1, y1, x2, y2`` in pixels of the photo.
     phrases
-        The best first, each different from those before it.
+        The most probable first, each different from the others; none if no phrase fits.
     """
 
     box: Box
@@ -208,10 +219,17 @@ class RegionDescription:
 class Describer:
     """Finds phrases for regions of photos."""
 
-    def __init__(self, pipeline: RegionPipeline, bank: PhraseBank, settings: DescriptionSettings | None = None) -> None:
+    def __init__(
+        self,
+        pipeline: RegionPipeline,
+        bank: PhraseBank,
+        settings: DescriptionSettings | None = None,
+        min_probability: float = _MIN_PROBABILITY,
+    ) -> None:
         self.pipeline = pipeline
         self.bank = bank
         self.settings = settings or DescriptionSettings()
+        self.min_probability = min_probability
 
     @classmethod
     def of(cls, pipeline: RegionPipeline) -> Describer:
@@ -233,7 +251,7 @@ class Describer:
         """
         bank, settings = _long_phrases()
         own = self.pipeline.describer_part is not None
-        return Describer(self.pipeline, bank, settings if own else self.settings)
+        return Describer(self.pipeline, bank, settings if own else self.settings, _MIN_LONG)
 
     def to_artifact(self) -> Artifact:
         """Part of a saved model, from which `of` makes this describer again."""
@@ -241,7 +259,7 @@ class Describer:
         return Artifact(DESCRIBER, {**asdict(self.settings), "phrases": phrases})
 
     def describe(
-        self, photo: PhotoLike, region: Sequence[float] | None = None, *, top: int = 5, regions: int = 10
+        self, photo: PhotoLike, region: Sequence[float] | None = None, *, top: int = TOP, regions: int = 10
     ) -> list[RegionDescription]:
         """Describe a region of a photo, or the most salient ones; see `Pipeline.describe`."""
         top, regions = check_count(top, "top", MAX_TOP), check_count(regions, "regions")
@@ -249,11 +267,13 @@ class Describer:
         boxes = None if region is None else np.array([clip_region(region, image.size)])
         proposed = self.pipeline.propose(image)
         features, proposals = proposed.features, proposed.proposals
+        inputs = self._inputs(features, proposals.boxes, proposals.scores)
         if boxes is not None:
-            return self._describe(boxes, self._encode(features, boxes, estimate_objectness(boxes, proposals)), top)
+            of_region = self._inputs(features, boxes, estimate_objectness(boxes, proposals))
+            return self._describe(boxes, self.pipeline.encode_regions(of_region), inputs, top)
         if not len(proposals.boxes):
             return []
-        visual = self._encode(features, proposals.boxes, proposals.scores)
+        visual = self.pipeline.encode_regions(inputs)
         probabilities = self.settings.probabilities(self.scores(visual))
         # A region that no phrase describes well may be a distinct object, but there is little to say about it.
         salience = proposals.scores * np.sqrt(probabilities.max(axis=1))
@@ -261,7 +281,8 @@ class Describer:
         chosen = select_salient(
             proposals.boxes, salience, to_unit_length(visual), best_phrases, regions, self.settings.region_diversity
         )
-        return self._describe(proposals.boxes[chosen], visual[chosen], top)
+        found = self._describe(proposals.boxes[chosen], visual[chosen], inputs, top)
+        return [described for described in found if described.phrases]
 
     @cached_property
     def bank_vectors(self) -> Floats:
@@ -272,20 +293,39 @@ class Describer:
         """Score encoded regions (rows) against all phrases of the bank (columns), with the prior."""
         return self.pipeline.compare(visual, self.bank_vectors) + self.settings.prior * self.bank.log_frequencies()
 
-    def _describe(self, boxes: Boxes, visual: Floats, top: int) -> list[RegionDescription]:
+    def _describe(self, boxes: Boxes, visual: Floats, photo: RegionInputs, top: int) -> list[RegionDescription]:
+        """Describe regions; `photo` has all regions of the photo."""
+        rows = self.settings.probabilities(self.scores(visual))
+        best = np.argsort(-rows, axis=1, kind="stable")[:, : max(2 * top, _CANDIDATES)]
+        if self._presence is not None and len(rows):
+            # A region may look like much that the whole photo contradicts, a teddy bear like a baby.
+            checked = np.unique(best)
+            shown = np.ones(len(self.bank), dtype=np.float32)
+            phrases = [Sentence(self.bank.phrases[index]).whole for index in checked]
+            shown[checked] = self._presence.probabilities(photo, phrases)
+            rows = rows * shown
         found = []
-        for (x1, y1, x2, y2), row in zip(boxes.tolist(), self.settings.probabilities(self.scores(visual)), strict=True):
-            chosen = self._select_phrases(row, top)
-            phrases = tuple(DescribingPhrase(self.bank.phrases[index], float(row[index])) for index in chosen)
-            found.append(RegionDescription((x1, y1, x2, y2), phrases))
+        for (x1, y1, x2, y2), row, candidates in zip(boxes.tolist(), rows, best, strict=True):
+            chosen = self._select_phrases(row, candidates[row[candidates] >= self.min_probability], top)
+            described = tuple(DescribingPhrase(self.bank.phrases[index], float(row[index])) for index in chosen)
+            found.append(RegionDescription((x1, y1, x2, y2), described))
         return found
 
-    def _select_phrases(self, probabilities: Floats, top: int) -> NDArray[np.intp]:
-        """Indices of probable phrases that differ from each other."""
-        best_first = np.argsort(-probabilities, kind="stable")
+    @cached_property
+    def _presence(self) -> PresenceModel | None:
+        """What tells whether a photo shows a phrase; None if it was not fitted to the image encoder of this model."""
+        from deixis.models.grounding import load_grounding_model
+
+        return load_grounding_model().presence_model(self.pipeline.encoder)
+
+    def _select_phrases(self, probabilities: Floats, found: NDArray[np.intp], top: int) -> NDArray[np.intp]:
+        """Indices of probable phrases that differ from each other, most probable first."""
+        if not len(found):
+            return found
+        best_first = found[np.argsort(-probabilities[found], kind="stable")]
         relevance = probabilities[best_first] / probabilities[best_first[0]]
         # An improbable phrase must not be selected only because it is different.
-        candidates = best_first[: max(2 * top, int((relevance >= _MIN_RELEVANCE).sum()))]
+        candidates = best_first[relevance >= _MIN_RELEVANCE]
         chosen = select_diverse(
             relevance[: len(candidates)],
             lambda item: self._similarity(candidates[item], candidates),
@@ -293,11 +333,11 @@ class Describer:
             weight=self.settings.phrase_diversity,
             max_similarity=_SAME_PHRASE,
         )
-        return candidates[chosen]
+        return candidates[np.sort(chosen)]
 
-    def _encode(self, features: FeatureMap, boxes: Boxes, objectness: NDArray[np.float64]) -> Floats:
+    def _inputs(self, features: FeatureMap, boxes: Boxes, objectness: NDArray[np.float64]) -> RegionInputs:
         shares = boxes / np.tile(features.size, 2)
-        return self.pipeline.encode_regions(RegionInputs(features.regions(boxes), shares, objectness, features.whole))
+        return RegionInputs(features.regions(boxes), shares, objectness, features.whole)
 
     def _similarity(self, phrase: int, others: NDArray[np.intp]) -> Floats:
         """Similarity of phrases by their words and by their vectors."""
@@ -321,7 +361,7 @@ def describe(
     photo: PhotoLike,
     region: Sequence[float] | None = None,
     *,
-    top: int = 5,
+    top: int = TOP,
     regions: int = 10,
     long: bool = False,
     model: str | PathLike[str] = DESCRIBER,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from deixis.evaluation.items import Item
     from deixis.evaluation.predictions import Prediction
     from deixis.models.photo_features import PhotoFeatures
+    from deixis.models.provenance import EncoderInfo
 
 
 FITTED_PHRASES = 3000
@@ -75,7 +76,10 @@ class GrounderPipeline(RegionPipeline):
     @cached_property
     def _calibrated_presence(self) -> PresenceModel | None:
         """The photo model that presence was fitted to; None if there is none for this image encoder."""
-        opened = (each.open(self.encoder, self.photo_model) for each in self.model.presence_calibrations)
+        return self.presence_model(self.encoder)
+
+    def presence_model(self, encoder: EncoderInfo) -> PresenceModel | None:
+        opened = (each.open(encoder, self.photo_model) for each in self.model.presence_calibrations)
         return next((model for model in opened if model is not None), None)
 
     def proposal_vectors(self, features: PhotoFeatures, photo_id: str) -> Floats:
