@@ -68,7 +68,7 @@ def main() -> None:
     calibration.save(options.out)
     for kind, weights in calibration.weights.items():
         print(f"{kind}: {weights}")
-    print(f"excluded things: {calibration.exclusion}")
+    print(f"people: {calibration.people}")
     print(f"written: {options.out}")
 
 

@@ -21,7 +21,6 @@ from deixis.search.calibration import (
     QueryBank,
     Threshold,
     WordPrior,
-    exclusion_features,
 )
 from deixis.search.encoder import SENTENCE, SENTENCE_KINDS, WORD, EncodedPhrase, EncodedSentence, WordStatistics
 from deixis.search.index.base import RegionVectors
@@ -71,8 +70,8 @@ WEIGHTS = KindWeights((1.0, 2.0, 3.0, 4.0, 5.0, 6.0), 1.0, (0.5, 0.1, 0.2, 0.3, 
 def some_calibration() -> Calibration:
     background = (0.0, 0.0, 0.5)
     prior, bank = WordPrior(-1.0, 0.2), QueryBank.encode(np.array([[0, 0, 1], [0, 1, 0]], np.float32), 0.1)
-    weights, exclusion = dict.fromkeys(SENTENCE_KINDS, WEIGHTS), (0.0, 1.0, 2.0, 0.0, 0.0)
-    return Calibration("7f", weights, background, bank, prior, exclusion, (-3.0, 8.0, -0.5), Threshold((9,), (-1.0,)))
+    weights = dict.fromkeys(SENTENCE_KINDS, WEIGHTS)
+    return Calibration("7f", weights, background, bank, prior, (1.0, 2.0), (-3.0, 8.0, -0.5), Threshold((9,), (-1.0,)))
 
 
 def evidence_of_axes() -> Evidence:
@@ -118,20 +117,6 @@ def test_a_query_with_high_scores_in_general_counts_less() -> None:
     high = replace(calibration, background=(0.0, 0.0, 0.9))
     assert (calibration.logits(evidence, 100) - high.logits(evidence, 100)).tolist() == pytest.approx(
         [4.0] * 3, abs=1e-3
-    )
-
-
-def test_things_that_are_seen_together_are_more_probable_when_excluded() -> None:
-    logits, street = np.array([-1.0, 1.0], np.float32), np.array([1.0, 0.0], np.float32)
-    near, far = np.array([2.0, 0.0], np.float32), np.array([0.0, 3.0], np.float32)
-    calibration = some_calibration()
-    alone = calibration.exclusion_logits(exclusion_features(logits, None, near, is_people=False))
-    assert alone.tolist() == pytest.approx(logits.tolist())
-    assert calibration.exclusion_logits(exclusion_features(logits, street, near, is_people=False)) == pytest.approx(
-        alone + 2
-    )
-    assert calibration.exclusion_logits(exclusion_features(logits, street, far, is_people=False)) == pytest.approx(
-        alone
     )
 
 

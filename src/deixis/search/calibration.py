@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from deixis.arrays import Floats, code_step, dequantize, quantize
 from deixis.errors import DeixisError
-from deixis.models.calibrator import LogisticCalibrator
 from deixis.models.installed import SHIPPED
 from deixis.search.encoder import ACTION, PHRASE, SENTENCE, SENTENCE_KINDS, WORD, EncodedSentence, WordStatistics
 from deixis.search.index.base import RegionVectors
@@ -197,22 +196,6 @@ class KindWeights:
         return np.concatenate([rows[:, SCORES.stop :], above, np.maximum(above, 0), changes], axis=1)
 
 
-EXCLUSION_FEATURES = 4
-
-
-def exclusion_features(logits: Floats, required: Floats | None, excluded: Floats, is_people: bool) -> Floats:
-    """Return what tells whether photos show an excluded thing: (n, EXCLUSION_FEATURES).
-
-    Among photos of a street more have a car than their search for a car tells: things whose names are near each other
-    are seen together. For people the logit is that of the most probable word for them, which is too low.
-    """
-    nearness = 0.0
-    if required is not None:
-        nearness = float(required @ excluded / (np.linalg.norm(required) * np.linalg.norm(excluded)))
-    ones = np.ones_like(logits)
-    return np.stack([logits, ones * nearness, ones * is_people, logits * is_people], axis=1)
-
-
 @dataclass(frozen=True)
 class Threshold:
     """The logit below which a photo is not shown, for ascending numbers of photos.
@@ -244,7 +227,7 @@ class Calibration:
     background: tuple[float, ...]  # the mean vector of many photos
     bank: QueryBank
     prior: WordPrior
-    exclusion: tuple[float, ...]  # of 1, and of what `exclusion_logits` gives
+    people: tuple[float, float]  # of 1, and of the logit of the most probable word for people
     similarity_weights: tuple[float, float, float]  # of 1, the cosine, and the logarithm of the number of photos
     similarity_threshold: Threshold
 
@@ -277,7 +260,8 @@ class Calibration:
     def _from_document(cls, document: Any, name: str) -> Calibration:
         try:
             weights = document["weights"]
-            if not isinstance(weights, dict) or len(document["similarity_weights"]) != 3:
+            numbers = len(document.get("people", ())), len(document["similarity_weights"])
+            if not isinstance(weights, dict) or numbers != (2, 3):
                 wrong = "a calibration of another version of deixis"
                 raise DeixisError(f"{name}: {wrong}; fit it again: deixis calibrate")
             return cls(
@@ -286,8 +270,8 @@ class Calibration:
                 tuple(map(float, document["background"])),
                 QueryBank(**document["bank"]),
                 WordPrior(**document["prior"]),
-                LogisticCalibrator.load(document["exclusion"], [EXCLUSION_FEATURES]).weights,
-                tuple(map(float, document["similarity_weights"])),  # type: ignore[arg-type] # counted below
+                tuple(map(float, document["people"])),  # type: ignore[arg-type] # counted above
+                tuple(map(float, document["similarity_weights"])),  # type: ignore[arg-type] # counted above
                 Threshold.from_json(document["similarity_threshold"]),
             )
         except (ValueError, TypeError, KeyError) as error:
@@ -306,9 +290,10 @@ class Calibration:
         background = np.array(self.background, dtype=np.float32)
         return self.weights[evidence.words.kind].logits(features(evidence, photos, self.prior, background))
 
-    def exclusion_logits(self, rows: Floats) -> Floats:
-        """Return the logits that photos show an excluded thing, given rows of `exclusion_features`."""
-        return np.asarray(LogisticCalibrator(self.exclusion).logits(rows), dtype=np.float32)
+    def people_logits(self, most_probable: Floats) -> Floats:
+        """Return the logits that photos show people, given those of the most probable word for them."""
+        bias, slope = self.people
+        return np.asarray(bias + slope * most_probable, dtype=np.float32)
 
     @staticmethod
     def cut_off(kind: str) -> float:

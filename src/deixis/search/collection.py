@@ -31,7 +31,7 @@ from deixis.models.arguments import (
 )
 from deixis.models.grounding import PhotoProposals
 from deixis.search.albums import Albums
-from deixis.search.calibration import Calibration, Evidence, exclusion_features
+from deixis.search.calibration import Calibration, Evidence
 from deixis.search.encoder import PHOTO_MODEL, WORD, EncodedSentence, SearchEncoder
 from deixis.search.index.base import CALIBRATION
 from deixis.search.index.photo_files import absolute_path
@@ -486,11 +486,8 @@ class PhotoCollection:
         for kinds in excluded:
             known = [kind for kind in kinds if not kind.is_unknown]
             found = np.max([logits(kind) for kind in known], axis=0) if known else -certain
-            if self.calibration and known:
-                with_them = required[0].vector if required else None
-                found = self.calibration.exclusion_logits(
-                    exclusion_features(found, with_them, kinds[0].vector, is_people=len(kinds) > 1)
-                )
+            if self.calibration and len(known) > 1:
+                found = self.calibration.people_logits(found)
             present.append(found)
         return np.asarray(total, dtype=np.float32), np.array(present, dtype=np.float32).reshape(-1, len(numbers))
 

@@ -22,7 +22,6 @@ from deixis.search.calibration import (
     QueryBank,
     Threshold,
     WordPrior,
-    exclusion_features,
     features,
 )
 from deixis.search.encoder import PHRASE, SENTENCE_KINDS, WORD
@@ -42,9 +41,6 @@ _TOP_PHOTOS = 30
 
 _MAX_RESULTS = 100
 """Maximum number of results of a query that are judged."""
-_EXCLUDED_WORDS, _MAX_TOGETHER = 120, 0.8
-"""Words of a source that are excluded in the fit, and the largest share of the photos of a search that shows one."""
-
 _ABSENT_SHARE = 0.25
 """The weight of absent queries in the fit, relative to the others of the same kind."""
 
@@ -92,11 +88,11 @@ def fit_calibration(
         tuple(round(float(value), 6) for value in background),
         bank,
         prior,
-        (),
+        (0.0, 1.0),
         (like[0], like[1], like[2]),
         NO_THRESHOLD,
     )
-    plain = replace(plain, exclusion=_fit_exclusion(trials, own, inside, plain))
+    plain = replace(plain, people=_fit_people(trials, inside, plain))
     likeness = {
         trial.name: partial_likeness(trial.cosines, inside[trial.name], plain.similarity_logits, rng)
         for trial in trials
@@ -136,41 +132,23 @@ def _fit_weights(rows: Sequence[Floats], answers: Sequence[BoolArray], shares: S
     return KindWeights(tuple(of_scores.round(4).tolist()), round(knee, 4), found.round().weights)
 
 
-def _fit_exclusion(
-    trials: Sequence[Trial], own: Mapping[str, Sequence[TrialQuery]], inside: Inside, calibration: Calibration
-) -> tuple[float, ...]:
-    """Weights for how probable excluded things are, among all photos and among those that a search finds.
-
-    The things are those of the labels, or else the words that most photos show. All photos count alike, and people as
-    much as all other things.
-    """
+def _fit_people(trials: Sequence[Trial], inside: Inside, calibration: Calibration) -> tuple[float, float]:
+    """Weights for how probable people are in all photos, given the logit of the most probable word for them."""
     rows, answers, shares = [], [], []
-    are_labelled = any(query.is_labelled for trial in trials for query in trial.queries)
     for trial in trials:
         photos = np.flatnonzero(inside[trial.name])
-        words = [query for query in own[trial.name] if query.kind == WORD and query.is_labelled >= are_labelled]
-        words = sorted(words, key=lambda query: -int(query.relevant.sum()))[:_EXCLUDED_WORDS]
-        if not words:
-            continue
-        logits = [calibration.logits(query.evidence.take(photos), len(photos)) for query in words]
-        excluded = [(query, found, False) for query, found in zip(words, logits, strict=True)]
-        of_people = [calibration.logits(query.evidence.take(photos), len(photos)) for query in trial.people]
-        excluded += [(query, np.max(of_people, axis=0), True) for query in trial.people[:1]]
-        searches: list[tuple[Floats | None, BoolArray]] = [(None, np.ones(len(photos), dtype=bool))]
-        for query, found in zip(words, logits, strict=True):
-            searches.append((query.evidence.query, calibration.is_hit(found, WORD)))
-        for query, of_thing, is_people in excluded:
-            relevant = query.relevant[photos]
-            for vector, is_hit in searches:
-                # Of a noun and its plural, or of a thing and its kind, no one excludes the other.
-                if is_hit.any() and (vector is None or relevant[is_hit].mean() < _MAX_TOGETHER):
-                    rows.append(exclusion_features(of_thing[is_hit], vector, query.evidence.query, is_people))
-                    answers.append(relevant[is_hit])
-                    shares.append(np.full(len(rows[-1]), float(len(words) if is_people else 1)))
-    fitted = LogisticCalibrator.fit(
-        np.concatenate(rows), np.concatenate(answers), np.concatenate(shares), non_negative=[0, 3]
+        words = [calibration.logits(query.evidence.take(photos), len(photos)) for query in trial.people]
+        if words:
+            rows.append(np.max(words, axis=0)[:, None])
+            answers.append(trial.people[0].relevant[photos])
+            shares.append(np.full(len(photos), 1 / len(photos)))
+    if not rows or np.concatenate(answers).all() or not np.concatenate(answers).any():
+        return 0.0, 1.0
+    found = LogisticCalibrator.fit(
+        np.concatenate(rows), np.concatenate(answers), np.concatenate(shares), non_negative=[0]
     )
-    return fitted.round().weights
+    bias, slope = found.round().weights
+    return bias, slope
 
 
 def fit_prior(trials: Sequence[Trial], own: Mapping[str, Sequence[TrialQuery]], inside: Inside) -> WordPrior:

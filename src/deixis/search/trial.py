@@ -90,7 +90,6 @@ class TrialQuery:
     relevant: BoolArray  # (photos,)
     is_unknown: bool = False  # whether no word of the query is known, so that search returns nothing
     is_caption: bool = False
-    is_labelled: bool = False  # whether labels say of each photo if it is relevant, so that none is missed
 
 
 @dataclass(frozen=True)
@@ -248,7 +247,6 @@ def make_queries(
     reads = encoder.encode_sentences([text for _, text in captions])
     known = [(photo, fact) for photo, facts in enumerate(photos.facts) for fact in facts]
     first = {text: photo for photo, caption in [*captions, *known] for text in short_queries(caption)}
-    labelled = {text for _, fact in known for text in short_queries(fact)}
     on_progress("reading captions", len(reads), len(reads))
     reads_of_parts = encoder.encode_sentences(list(first))
     evidence = photos.evidence([*reads, *reads_of_parts], bank, on_progress)
@@ -258,10 +256,7 @@ def make_queries(
         relevant = relevance.of(read.text, [phrase.text for phrase in read.phrases])
         relevant[photo] = True  # by definition
         if words_of(read.text):
-            is_labelled = not is_caption and read.text in labelled
-            found.append(
-                TrialQuery(read.statistics.kind, photo, of_it, relevant, read.is_unknown, is_caption, is_labelled)
-            )
+            found.append(TrialQuery(read.statistics.kind, photo, of_it, relevant, read.is_unknown, is_caption))
     return found
 
 
