@@ -48,7 +48,7 @@ def test_probabilities_are_fitted_and_stored_in_the_index(
     document = command.json("calibrate", data, "--index", index)
     assert document["model"] == f"open-clip:small:{weights}"
     [scores] = document["scores"].values()
-    assert {"calibration error", "captions find something", "absents find something"} <= set(scores)
+    assert {"calibration error", "words find something", "absents find something"} <= set(scores)
     out, err = command(*search, "--all")
     assert "%  " in out
     assert "calibration" not in err

@@ -157,3 +157,19 @@ def test_a_fast_name_opens_both_models_with_the_fast_encoder() -> None:
     assert fast.fingerprint != full.fingerprint
     assert fast.encode_photo(CAT) @ full.encode_photo(CAT) > 0.5
     assert np.allclose(fast.encode_sentence("a cat").vector, full.encode_sentence("a cat").vector)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "noun"),
+    [
+        ("dogs", "word", ""),
+        ("a fire hydrant", "phrase", ""),
+        ("two green cats", "phrase", "cat"),
+        ("a hot dog", "phrase", ""),  # not a dog
+        ("riding a horse", "action", ""),
+        ("a man in a red hat rides a brown horse", "sentence", ""),
+    ],
+)
+def test_queries_have_a_kind_and_phrases_a_noun(text: str, kind: str, noun: str) -> None:
+    read = search_encoder(PHOTO_MODEL).encode_sentence(text)
+    assert (read.statistics.kind, read.noun) == (kind, noun)

@@ -15,7 +15,7 @@ from deixis.errors import DeixisError
 from deixis.models.grounding import load_embedding_model
 from deixis.search.calibration import Calibration
 from deixis.search.collection import PhotoCollection, index_photos, search_encoder, store_calibration
-from deixis.search.encoder import PHOTO_MODEL, SearchEncoder
+from deixis.search.encoder import ACTION, PHOTO_MODEL, SearchEncoder
 from deixis.search.index import copy_index
 from deixis.search.index.base import PhotoVectors
 from tests.models import clip_substitute
@@ -78,8 +78,9 @@ def test_a_calibration_of_the_index_gives_its_results_probabilities(
     with deixis.open_index(tmp_path / "index") as photos, deixis.open_index(sample_index) as shipped:
         assert shipped.calibration is not None
         # The whole photo gets the weight of the regions, which the grounder encodes here.
-        constant, whole, whole_by_length, regions, *others = shipped.calibration.weights
-        weights = (constant, whole + regions, whole_by_length, 0.0, *others)
+        weights = dict(shipped.calibration.weights)
+        whole, whole_by_length, regions, *others = weights[ACTION].scores
+        weights[ACTION] = replace(weights[ACTION], scores=(whole + regions, whole_by_length, 0.0, *others))
         shipped.calibration = replace(shipped.calibration, weights=weights)
         own = replace(shipped.calibration, fingerprint=photos.encoder.fingerprint)
         store_calibration(tmp_path / "index", photos.encoder, own)

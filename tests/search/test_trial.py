@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -134,6 +136,20 @@ def test_every_object_must_be_mentioned() -> None:
 def test_two_thirds_of_all_words_are_enough() -> None:
     assert shows("a brown dog runs fast", "a brown dog") == [0]
     assert shows("a black dog") == []
+
+
+def test_words_of_a_noun_phrase_stand_near_each_other_in_a_caption() -> None:
+    assert shows("a red collar") == [0]
+    assert shows("a red dog") == []
+    assert shows("two dogs") == [2]
+
+
+def test_queries_are_made_of_captions_and_of_what_labels_say(encoded: EncodedSplit, bank: QueryBank) -> None:
+    facts = [["a violin"], ["a violin", "two cats"], [], []]
+    source = Source("samples", replace(encoded, facts=facts), [])
+    trial = make_trial(source, search_encoder(PHOTO_MODEL), bank)
+    labelled = [query.relevant.tolist() for query in trial.queries if query.kind == "word"]
+    assert [True, True, False, False] in labelled
 
 
 def test_a_query_without_words_is_shown_by_none() -> None:

@@ -489,7 +489,9 @@ class PhotoCollection:
             if self.calibration and len(known) > 1:
                 found = self.calibration.people_logits(found)
             present.append(found)
-        return np.asarray(total, dtype=np.float32), np.array(present, dtype=np.float32).reshape(-1, len(numbers))
+        return np.asarray(total, dtype=np.float32), np.array(present, dtype=np.float32).reshape(
+            len(present), len(numbers)
+        )
 
     def _without(self, logits: Floats, present: Floats) -> Floats:
         """Return the logit of the probability that a photo shows what is required and nothing excluded."""

@@ -384,7 +384,7 @@ class SearchEncoder:
         if bare is None or set(content) <= set(bare.lower().split()) or any(word in self._known for word in joined):
             return ""
         *first, last = bare.lower().split()
-        return " ".join([*first, singular(last)])
+        return " ".join([*first, one if (one := singular(last)) in self._known else last])
 
     @cached_property
     def _known(self) -> frozenset[str]:

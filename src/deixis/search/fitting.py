@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from deixis.arrays import AnyArray, BoolArray, FloatArray, Floats, IntArray, logistic
-from deixis.errors import DeixisError
 from deixis.evaluation.calibration import Score, bootstrap_scores, calibration_error_of
 from deixis.evaluation.intervals import Statistic, mean_over
 from deixis.models.calibrator import Inside, LogisticCalibrator, conditional_logit, random_halves
@@ -70,7 +70,7 @@ def fit_calibration(
         kind: ([], [], []) for kind in SENTENCE_KINDS
     }
     for trial in trials:
-        shares_of: Counter[tuple[str, bool]] = Counter()
+        shares_of: dict[tuple[str, bool], float] = defaultdict(float)
         for query in own[trial.name]:
             shares_of[query.evidence.words.kind, query.kind == ABSENT] += _share_of(query)
         for query in own[trial.name]:
@@ -80,7 +80,12 @@ def fit_calibration(
             rows.append(features(query.evidence.take(indices), size, prior, background))
             answers.append(query.relevant[indices])
             shares.append((_ABSENT_SHARE if is_absent else 1.0) * _share_of(query) / shares_of[kind, is_absent])
-    weights = {kind: _fit_weights(*of_kind) for kind, of_kind in examples.items()}
+    rows, answers, shares = (list(chain.from_iterable(parts)) for parts in zip(*examples.values(), strict=True))
+    weights = {
+        # A kind of query of which there is no example is taken to be like all others.
+        kind: _fit_weights(*of_kind) if any(map(_ranks, of_kind[1])) else _fit_weights(rows, answers, shares)
+        for kind, of_kind in examples.items()
+    }
     like = _fit_likeness(trials, inside, rng)
     plain = Calibration(
         fingerprint,
@@ -108,15 +113,18 @@ def _share_of(query: TrialQuery) -> float:
     return max(float(query.relevant.sum()), 1.0) ** 0.5
 
 
+def _ranks(answer: BoolArray) -> bool:
+    """Whether some of the photos of a query are relevant, and others are not."""
+    return bool(answer.any() and not answer.all())
+
+
 def _fit_weights(rows: Sequence[Floats], answers: Sequence[BoolArray], shares: Sequence[float]) -> KindWeights:
     """Weights of the features, given the best photos of each query: the scores are weighted as they rank best.
 
     Then a regression scales the weighted sum of the scores and weights the rest. A regression on all features would
     weight scores by how they differ between queries, too, and rank worse.
     """
-    ranked = [number for number, answer in enumerate(answers) if answer.any() and not answer.all()]
-    if not ranked:
-        raise DeixisError("the captions have no queries of all kinds; a calibration needs more photos with captions")
+    ranked = [number for number, answer in enumerate(answers) if _ranks(answer)]
     of_scores = conditional_logit(
         [rows[number][:, SCORES] for number in ranked],
         [answers[number] for number in ranked],
