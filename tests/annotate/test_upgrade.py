@@ -11,6 +11,7 @@ import json
 import sqlite3
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy.schema import CreateIndex, CreateTable
@@ -24,6 +25,7 @@ from deixis.annotate.project import (
     backup_project,
     find_damage,
     open_for_work,
+    open_project,
     restore_project,
 )
 from deixis.annotate.store import FORMAT, SCHEMA_VERSION, metadata
@@ -100,6 +102,17 @@ def test_a_backup_is_restored_beside_the_project_that_it_replaces(tmp_path: Path
     finish(restored)
     for each in (restored, replaced):
         each.close()
+
+
+@pytest.mark.parametrize(
+    "change", [{"images": 5}, {"images": ["a"]}, {"more_images": 5}, {"more_images": [5]}, {"database": ["x"]}]
+)
+def test_a_project_file_with_paths_that_are_none_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    folder = make_old(RELEASED[0], tmp_path / "dogs")
+    about = json.loads((folder / "project.json").read_text())
+    (folder / "project.json").write_text(json.dumps(about | change))
+    with pytest.raises(DeixisError, match=r"project\.json: damaged"):
+        open_project(folder)
 
 
 def test_a_backup_that_names_a_database_elsewhere_is_not_opened(tmp_path: Path) -> None:

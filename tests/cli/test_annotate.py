@@ -227,6 +227,8 @@ def test_tokens_webhooks_and_suspensions(project: Path, capsys: pytest.CaptureFi
     assert "secret" not in listed[0]
     assert _run(["annotate", "webhook", "p", "--add", "https://example.org/hook", "--on", "everything"]) == 2
     assert run_json(capsys, "annotate", "webhook", "p", "--retry", hook["id"]) == {"again": 0}
+    run_json(capsys, "annotate", "backup", "p", "--out", "b")
+    assert run_json(capsys, "annotate", "restore", "b", "q")["webhooks"] == ["https://example.org/hook"]
     run_json(capsys, "annotate", "webhook", "p", "--remove", hook["id"])
     assert run_json(capsys, "annotate", "webhook", "p") == []
     assert next_question(opened, worker)

@@ -272,6 +272,9 @@ def _read_about(folder: Path) -> dict[str, Any]:
         raise DeixisError(f"{path}: damaged ({error})") from None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise DeixisError(f"{path}: does not describe an annotation project")
+    paths, more = [about.get("database"), about.get("images")], about.get("more_images", [])
+    if not isinstance(more, list) or not all(isinstance(each, str) for each in [*filter(None, paths), *more]):
+        raise DeixisError(f"{path}: damaged (a path is not text)")
     return about
 
 
@@ -401,7 +404,7 @@ def backup_project(project: Project, out: Path, *, url: str | None = None) -> in
                     copied += len(block) if table is events else 0
                 copy.continue_numbers(target, table)
         copy.close()
-        about = json.loads((project.folder / PROJECT_FILE).read_text(encoding="utf-8"))
+        about = _read_about(project.folder)
         (folder / PROJECT_FILE).write_text(json.dumps(about | {"database": url}, indent=2) + "\n", encoding="utf-8")
         shutil.copyfile(project.folder / SETTINGS_FILE, folder / SETTINGS_FILE)
     return copied

@@ -652,10 +652,16 @@ def restore(
 ) -> None:
     """Make a project of a backup, after a check of all its rows. Its server must not run."""
     from deixis.annotate.project import restore_project
+    from deixis.annotate.webhooks import list_webhooks
 
     events, old = restore_project(backup, project, url=database, replace=force)
-    about = {"project": str(project), "events": events, "replaced": str(old) if old else None}
+    with _open(project) as opened:
+        hooks = [each.url for each in list_webhooks(opened)]
+    about = {"project": str(project), "events": events, "replaced": str(old) if old else None, "webhooks": hooks}
     kept = [f"the replaced project is in {old}"] if old else []
+    kept += [
+        f"its server sends events to {url} (deixis annotate webhook {project} --remove ID ends that)" for url in hooks
+    ]
     print_result(json, about, f"{project}: {plural(events, 'event')} restored from {backup}", *kept)
 
 
