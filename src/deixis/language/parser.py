@@ -21,7 +21,6 @@ import numpy.typing as npt
 from deixis.arrays import Floats, IntArray, dequantize, softmax
 from deixis.language.trees import Tree, leaf, phrase
 from deixis.storage.artifacts import Artifact, damaged, read_artifact
-from deixis.storage.progress import OnProgress, no_progress
 from deixis.tokens import Token, tokenize
 
 SentenceInput = str | Sequence[Token] | Sequence[str]
@@ -188,7 +187,7 @@ class Parser:
     def parse(self, sentence: SentenceInput) -> Tree:
         return self.parse_all([sentence])[0]
 
-    def parse_all(self, sentences: Sequence[SentenceInput], on_progress: OnProgress = no_progress) -> list[Tree]:
+    def parse_all(self, sentences: Sequence[SentenceInput]) -> list[Tree]:
         """Parse many sentences in batches of equal length, about three times as fast as one by one."""
         texts = [_tokens(sentence) for sentence in sentences]
         pieces = [
@@ -199,7 +198,6 @@ class Parser:
         parsed: dict[int, Tree] = {}
         for batch in _batches(pieces):
             parsed.update(zip(batch, self._parse_batch([pieces[index] for index in batch]), strict=True))
-            on_progress("parsing", len(parsed), len(pieces))
         trees: list[list[Tree]] = [[] for _ in texts]
         for index, piece in enumerate(pieces):
             trees[piece.sentence].append(parsed[index])

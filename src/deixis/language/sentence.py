@@ -14,7 +14,6 @@ from deixis.data.records import Caption, Mention
 from deixis.errors import DeixisError
 from deixis.language.entity_types import EntityTypes
 from deixis.language.tagger import Chunker, Span, tag
-from deixis.storage.progress import OnProgress, no_progress
 from deixis.tokens import Token, tokenize, words
 
 if TYPE_CHECKING:  # trees are needed less often than phrases
@@ -223,15 +222,13 @@ def parents(spans: Sequence[Span]) -> list[int | None]:
     return found
 
 
-def parse_sentences(sentences: Iterable[Sentence], on_progress: OnProgress = no_progress) -> None:
+def parse_sentences(sentences: Iterable[Sentence]) -> None:
     """Parse many sentences in batches, about three times as fast as one by one.
 
     Parameters
     ----------
     sentences : iterable of Sentence
         Sentences that already have a tree are skipped.
-    on_progress : callable
-        Progress callback.
 
     Examples
     --------
@@ -243,7 +240,7 @@ def parse_sentences(sentences: Iterable[Sentence], on_progress: OnProgress = no_
     from deixis.language.parser import Parser
 
     unparsed = [sentence for sentence in sentences if not sentence.has_tree]
-    trees = Parser.shipped().parse_all([sentence.tokens for sentence in unparsed], on_progress)
+    trees = Parser.shipped().parse_all([sentence.tokens for sentence in unparsed])
     for sentence, tree in zip(unparsed, trees, strict=True):
         sentence.tree = tree
 

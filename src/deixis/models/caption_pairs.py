@@ -21,13 +21,14 @@ from deixis.data.formats.table import PHOTO_COLUMNS, SENTENCE_COLUMNS
 from deixis.data.images import find_photos
 from deixis.data.names import NameIndex, error_at_line, photo_stem
 from deixis.errors import DatasetError, DeixisError
-from deixis.evaluation.intervals import Counts, Statistic, bootstrap_all, mean_over, number_units, to_json, values_of
+from deixis.evaluation.intervals import Counts, Result, Statistic, mean_over, number_units, values_of
 from deixis.models.photo_score import score_captions
 from deixis.storage.atomic import new_file, write_csv
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.tokens import words
 
 RATING, REFERENCES = "rating", "references"
+PROTOCOL = "mean probability that a caption is right; tau_c: Kendall's τc with the ratings; photos resampled"
 
 
 @dataclass(frozen=True)
@@ -40,28 +41,21 @@ class CaptionPair:
     rating: float | None = None  # by people; higher is better
 
 
-@dataclass(frozen=True)
-class ScoredPairs:
-    """The scores of pairs, from 0 to 1, and of the whole file.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ScoredPairs(Result):
+    """The scores of pairs, and of the whole file: means in percent, and Kendall's τc of each with ratings, in percent.
 
     Attributes
     ----------
     pairs
         The pairs of the file.
     by_photo, with_references
-        `photo_score` and `ref_photo_score` of each pair; nan without references.
-    scores
-        Their means in percent, and with ratings Kendall's τc, in percent, of each with the ratings.
-    interval
-        Bootstrap intervals over photos.
+        `photo_score` and `ref_photo_score` of each pair, from 0 to 1; nan without references.
     """
 
     pairs: Sequence[CaptionPair]
     by_photo: FloatArray
     with_references: FloatArray
-    scores: Mapping[str, float]
-    interval: Mapping[str, Any]
-    photos: int
 
     def rows(self) -> list[dict[str, Any]]:
         """Each pair with its scores."""
@@ -75,15 +69,7 @@ class ScoredPairs:
 
     def as_json(self) -> dict[str, Any]:
         """Output of ``deixis evaluate pairs --json``, without the name of the file."""
-        protocol = "mean probability that a caption is right; tau_c: Kendall's τc with the ratings; photos resampled"
-        return {
-            "protocol": protocol,
-            "n": len(self.pairs),
-            "photos": self.photos,
-            **self.scores,
-            "interval": self.interval,
-            "pairs": self.rows(),
-        }
+        return {**super().as_json(), "pairs": self.rows()}
 
     def write(self, path: Path) -> None:
         """Write the pairs with their scores as CSV or JSON Lines, by the ending of the name."""
@@ -182,8 +168,15 @@ def score_pairs(
     ]
     unit, units = number_units(photos)
     statistics = _statistics(kept, unit, {"photo_score": by_photo, "ref_photo_score": with_references})
-    intervals = to_json(bootstrap_all(statistics, units))
-    return ScoredPairs(kept, by_photo, with_references, values_of(statistics, units), intervals, units)
+    return ScoredPairs(
+        about={"protocol": PROTOCOL, "n": len(kept), "photos": units},
+        scores=values_of(statistics, units),
+        statistics=statistics,
+        units=units,
+        pairs=kept,
+        by_photo=by_photo,
+        with_references=with_references,
+    )
 
 
 def _other_captions(pair: CaptionPair) -> list[str]:

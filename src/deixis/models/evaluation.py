@@ -21,11 +21,7 @@ from deixis.evaluation.intervals import (
     Comparison,
     Result,
     Statistic,
-    bootstrap_all,
-    compare_all,
     mean_of,
-    to_json,
-    values_of,
 )
 from deixis.evaluation.items import (
     Item,
@@ -379,17 +375,24 @@ def evaluate_grounding(
     )
     scores: dict[str, Any] = result.as_json()
     if has_sets:
-        sets, *others = (box_set_scores(each, items, missing=missing) for each in predictions)
-        found = sets.as_json()
-        scores |= {**found, "protocol": "sets", "interval": {**scores["interval"], **found["interval"]}}
-        for other in others:
-            compared |= sets.compare(other)
+        sets = [box_set_scores(each, items, missing=missing) for each in predictions]
+        scores, compared = _with_scores(scores, compared, sets, "sets")
     if all_photos:
         pipeline = cast("RegionPipeline", systems[0].load("grounding"))
         features = on.features(pipeline, regions=True)
         precision, presence = search_phrases(pipeline, features, items, protocol, on.on_progress)
         scores = _with_all_photos(scores, precision.as_json(), presence.as_json())
     return Evaluation("grounding", fspath(systems[0].path), scores, compared)
+
+
+def _with_scores(
+    scores: Mapping[str, Any], compared: Mapping[str, Comparison], more: Sequence[Result], protocol: str
+) -> tuple[dict[str, Any], dict[str, Comparison]]:
+    """Add more scores of the same systems to those of the first, and to its differences from the other."""
+    first, *others = more
+    found = first.as_json()
+    both = {**scores, **found, "protocol": protocol, "interval": {**scores["interval"], **found["interval"]}}
+    return both, {**compared, **(first.compare(others[0]) if others else {})}
 
 
 def _evaluate_nested(on: EvaluationData, systems: Sequence[System], out: Name | None) -> Evaluation:
@@ -546,15 +549,9 @@ def evaluate_captions(
     compared = compare_captions(*own) if len(own) == 2 else {}
     scores: dict[str, Any] = {**results[0].as_json()}
     if photo_score:
-        by_photo = [_photo_statistics(on, captions, references) for captions in written]
-        n = len(on.photos)
-        scores |= {
-            **values_of(by_photo[0], n),
-            "interval": {**scores["interval"], **to_json(bootstrap_all(by_photo[0], n))},
-            "protocol": f"{scores['protocol']}; {PHOTO_SCORE}",
-        }
-        if len(by_photo) == 2:
-            compared |= compare_all(by_photo[0], by_photo[1], n)
+        n, protocol = len(on.photos), f"{scores['protocol']}; {PHOTO_SCORE}"
+        by_photo = [Result.of({}, _photo_statistics(on, captions, references), n) for captions in written]
+        scores, compared = _with_scores(scores, compared, by_photo, protocol)
     return Evaluation("captions", fspath(systems[0].path), scores, compared)
 
 

@@ -111,19 +111,15 @@ def annotated_captions(
     photo: Photo, size: tuple[int, int], model_boxes: Collection[Rectangle] = ()
 ) -> list[tuple[str, list[PhraseBoxes]]]:
     """The captions of a photo with the boxes of their mentions, in pixels of an image of this size."""
-    factor = (size[0] / photo.width, size[1] / photo.height) if photo.width and photo.height else (1.0, 1.0)
+    shown = photo.resized(*size)
+    dotted = {new.xyxy for new, box in zip(shown.boxes, photo.boxes, strict=True) if box.xyxy in model_boxes}
     found = []
-    for caption in photo.sentences:
+    for caption in shown.sentences:
         phrases = []
         for mention in caption.mentions:
-            boxes = () if mention.chain is None else photo.boxes_of(mention.chain)
-            scaled = tuple(
-                (box.xyxy[0] * factor[0], box.xyxy[1] * factor[1], box.xyxy[2] * factor[0], box.xyxy[3] * factor[1])
-                for box in boxes
-            )
-            dotted = tuple(each for each, box in zip(scaled, boxes, strict=True) if box.xyxy in model_boxes)
-            span = (mention.start, mention.end)
-            phrases.append(PhraseBoxes(*span, scaled, key=mention.chain, model_boxes=dotted))
+            boxes = tuple(box.xyxy for box in shown.boxes if mention.chain in box.chains)
+            own = tuple(box for box in boxes if box in dotted)
+            phrases.append(PhraseBoxes(mention.start, mention.end, boxes, key=mention.chain, model_boxes=own))
         found.append((caption.text, phrases))
     return found
 

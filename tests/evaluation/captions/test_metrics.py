@@ -38,7 +38,7 @@ def test_novelty_needs_a_list_of_training_captions() -> None:
 
 def plain_distinct(candidates: list[list[str]], n: int) -> float:
     grams = [tuple(each[i : i + n]) for each in candidates for i in range(len(each) - n + 1)]
-    return len(set(grams)) / len(grams) if grams else 0.0
+    return 100 * len(set(grams)) / len(grams) if grams else 0.0
 
 
 @given(caption_sets(), st.integers(1, 4))

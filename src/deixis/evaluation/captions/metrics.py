@@ -138,13 +138,14 @@ class Diversity:
 
 
 def distinct_share(captions: CaptionSet, n: int) -> Diversity:
-    """Compute distinct-n (Li et al. 2016): distinct n-grams over all n-grams of the candidates, as a fraction of 1."""
+    """Compute distinct-n (Li et al. 2016): distinct n-grams over all n-grams of the candidates, in percent."""
     counts, photos = captions.comparison.counts[n - 1], len(captions.photos)
     having = np.bincount(counts.gram)
     kinds, own_kinds = np.count_nonzero(having), sum_by_group(counts.sentence, having[counts.gram] == 1, photos)
     own_total = sum_by_group(counts.sentence, counts.count, photos)
     total = own_total.sum()
-    return Diversity(float(kinds / max(1, total)), (kinds - own_kinds) / np.maximum(1, total - own_total))
+    without = (kinds - own_kinds) / np.maximum(1, total - own_total)
+    return Diversity(100 * float(kinds / max(1, total)), 100 * without)
 
 
 def distinct_sentences(captions: CaptionSet) -> Diversity:

@@ -14,7 +14,6 @@ from deixis.errors import DatasetError
 from deixis.evaluation.captions.meteor import meteor_from, meteor_statistics
 from deixis.evaluation.captions.meteor_matches import SHIPPED_PARAPHRASES
 from deixis.evaluation.captions.metrics import (
-    Diversity,
     bleu_from,
     bleu_statistics,
     cider,
@@ -123,7 +122,7 @@ def caption_scores(
     per_photo |= {name: 100 * values for name, values in means.items()}
     statistics |= {name: mean_of(per_photo[name]) for name in means}
 
-    diversity = {f"distinct_{n}": _to_percent(distinct_share(captions, n)) for n in (1, 2)}
+    diversity = {f"distinct_{n}": distinct_share(captions, n) for n in (1, 2)}
     diversity["distinct_sentences"] = distinct_sentences(captions)
     statistics |= {name: each.statistic for name, each in diversity.items()}
 
@@ -153,10 +152,6 @@ def compare_captions(a: CaptionScores, b: CaptionScores, *, rounds: int = 10_000
     if (a.photos, a.captions.references) != (b.photos, b.captions.references):
         raise DatasetError("cannot compare: the two systems must be scored on the same photos and references")
     return a.compare(b, rounds=rounds)
-
-
-def _to_percent(share: Diversity) -> Diversity:
-    return Diversity(100 * share.value, 100 * share.without)
 
 
 def _bleu_order(k: int) -> Callable[[FloatArray], FloatArray]:

@@ -449,9 +449,9 @@ class FisherVectors(Storable):
         return features
 
 
-def gmm_fisher_vectors(vectors: WordVectors, components: int = COMPONENTS, seed: int = 0) -> FisherVectors:
+def gmm_fisher_vectors(vectors: WordVectors, components: int = COMPONENTS) -> FisherVectors:
     """Text features of Flickr30k Entities (E9): gradients of the means of 30 Gaussians, 300 × 30 = 9,000."""
-    return FisherVectors(vectors, components=components, family="gaussian", ica=False, scales=False, seed=seed)
+    return FisherVectors(vectors, components=components, family="gaussian", ica=False, scales=False)
 
 
 def gradients(learned: Components, k: int, points: Floats, posteriors: Floats) -> tuple[Floats, Floats]:

@@ -202,11 +202,9 @@ class Reduced(Storable):
         return features
 
 
-def hglmm_features(
-    vectors: WordVectors, dimension: int = HGLMM_DIMENSION, components: int = COMPONENTS, seed: int = 0
-) -> Reduced:
+def hglmm_features(vectors: WordVectors, dimension: int = HGLMM_DIMENSION, components: int = COMPONENTS) -> Reduced:
     """Text features of the two-branch networks (T6): ICA, HGLMM, Fisher vectors of 18,000, PCA to 6,000."""
-    return Reduced(FisherVectors(vectors, components=components, seed=seed), dimension, seed=seed)
+    return Reduced(FisherVectors(vectors, components=components), dimension)
 
 
 _FROM_ARTIFACT: dict[str, Callable[[Artifact], TextFeatures]] = {
