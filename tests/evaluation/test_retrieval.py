@@ -238,6 +238,13 @@ def test_a_bootstrap_sample_scores_like_its_expanded_queries(data):
     assert found["x_meanr"] == pytest.approx(np.mean(drawn))
 
 
+def test_scores_are_attributes_by_their_json_names():
+    result = result_of([1, 6])
+    assert result.x_r1 == 50
+    with pytest.raises(AttributeError, match="x_r7"):
+        _ = result.x_r7
+
+
 def test_the_curve_agrees_with_a_plain_loop():
     rng = np.random.default_rng(0)
     candidates = rng.integers(1, 400, size=50)

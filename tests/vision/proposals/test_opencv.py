@@ -83,6 +83,14 @@ def test_scores_are_shorter_sides_and_kept_boxes_are_apart(photo: Image.Image) -
     assert (np.triu(geometry.iou(found.boxes, found.boxes), 1) < 0.4).all()
 
 
+def test_quality_finds_more_than_fast(photo: Image.Image) -> None:
+    fast, quality = (
+        SelectiveSearch(SelectiveSearchSettings(side=60, mode=mode, overlap=1.0)).propose(photo, None, 100_000)
+        for mode in ("fast", "quality")
+    )
+    assert len(quality.boxes) > len(fast.boxes)
+
+
 def test_a_long_thin_box_scores_below_a_smaller_square_one() -> None:
     long, square = shorter_sides(np.array([[0.0, 0, 100, 5], [0, 0, 20, 10]]), size=(100, 50)).tolist()
     assert (long, square) == (0.1, 0.2)
