@@ -391,7 +391,7 @@ def assign_photos(project: Project, lead: str | None, wanted: GalleryFilter, peo
             if rows:
                 connection.execute(insert(assigned), rows)
     needed = project.settings.people_needed
-    few = f"votes need {needed} people; what these {len(ids)} cannot answer goes to reviewers"
+    few = f"votes need {needed} people, so what they cannot answer goes to reviewers"
     return Assigned(len(found), few if ids and len(ids) < needed else None)
 
 

@@ -9,9 +9,10 @@ interface Props {
 
 /** The ways to answer, each with its key; none looks more right than another. Those that cannot be pressed yet keep the focus. */
 export function Answers({ choices, canAnswer, hasBox, onAnswer }: Props) {
+  const isRating = choices.every(({ key, label }) => key === label);
   const sendsBox = choices.some(({ key }) => key === "Enter");
   return (
-    <div class={choices.length > 3 ? "answers is-dense" : "answers"} role="group" aria-label="Answers">
+    <div class={`answers${choices.length > 3 ? " is-dense" : ""}${isRating ? " is-rating" : ""}`} role="group" aria-label="Answers">
       {choices.map((choice) => {
         const { answer, key, label } = choice;
         const isOff = !canAnswer || (key === "Enter" ? !hasBox : answer === "no more" && hasBox);
@@ -23,7 +24,7 @@ export function Answers({ choices, canAnswer, hasBox, onAnswer }: Props) {
             aria-keyshortcuts={key}
             onClick={() => onAnswer(choice)}
           >
-            <kbd>{key}</kbd>
+            {!isRating && <kbd>{key}</kbd>}
             <span>{label}</span>
           </button>
         );

@@ -21,6 +21,7 @@ import type {
   Person,
   PhraseItem,
   PhrasesResponse,
+  Reassigned,
   ReviewResponse,
   Role,
   SessionResponse,
@@ -101,6 +102,8 @@ export const decide = (photo: string, mention: string, decision: string, remark 
 export const seen = (photo: string) => ask<object>("POST", "/api/review/seen", { photo });
 export const reinstate = (worker: string, task: Task) =>
   ask<{ level: string }>("POST", "/api/review/reinstate", { worker, task });
+
+export const reassign = (worker: string) => ask<Reassigned>("POST", "/api/review/reassign", { worker });
 
 export const dashboard = () => ask<Dashboard>("GET", "/api/dashboard");
 export const people = async () => (await ask<PeopleResponse>("GET", "/api/people")).people;

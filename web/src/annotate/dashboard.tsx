@@ -288,6 +288,9 @@ function Workers({ said, user, onChange }: { said: Dashboard; user: UserInfo; on
           <thead>
             <tr>
               <th scope="col">Name</th>
+              <th scope="col" class="is-text">
+                Last seen
+              </th>
               <th scope="col">Judged</th>
               <th scope="col">Skipped</th>
               <th scope="col">Hours</th>
@@ -305,6 +308,9 @@ function Workers({ said, user, onChange }: { said: Dashboard; user: UserInfo; on
                   {worker.name ?? <span class="soft">forgotten</span>}
                   {worker.suspended && <span class="chip">suspended</span>}
                 </th>
+                <td class="is-text">
+                  <Seen worker={worker} onChange={onChange} />
+                </td>
                 <td>{worker.judged.toLocaleString("en")}</td>
                 <td>{worker.skipped.toLocaleString("en")}</td>
                 <td>{worker.hours.toFixed(2)}</td>
@@ -333,6 +339,33 @@ function Workers({ said, user, onChange }: { said: Dashboard; user: UserInfo; on
       </p>
     </section>
   );
+}
+
+/** When somebody was here last, and a way to give what waits for somebody absent to others. */
+function Seen({ worker: { worker, seen_at, absent, waiting }, onChange }: { worker: WorkerProgress; onChange: () => void }) {
+  const [said, setSaid] = useState("");
+  const reassign = () =>
+    api.reassign(worker).then(({ released, asked_again, for_review }) => {
+      setSaid(`${released + asked_again} given to others, ${for_review} for review`);
+      onChange();
+    }, (error) => setSaid(api.errorMessage(error)));
+  return (
+    <>
+      {seen_at === null ? <span class="soft">–</span> : ago(api.serverNow() - seen_at)}
+      {absent && <span class="chip">absent</span>}
+      {absent && waiting > 0 && !said && (
+        <button class="link" onClick={reassign}>
+          Ask others the {waiting === 1 ? "question that waits" : `${waiting} questions that wait`}
+        </button>
+      )}
+      <span role="status">{said}</span>
+    </>
+  );
+}
+
+function ago(seconds: number): string {
+  const [unit, length] = ([["day", 86400], ["hour", 3600], ["minute", 60]] as const).find((each) => seconds >= each[1]) ?? ["minute", 60];
+  return new Intl.RelativeTimeFormat("en", { numeric: "auto" }).format(-Math.floor(Math.max(seconds, 0) / length), unit);
 }
 
 /** A dot for each task; closed ones can be opened again. */

@@ -230,7 +230,7 @@ function Assign({ wanted, found: { people, total }, onAssigned }: AssignProps) {
     setChosen(chosen.includes(worker) ? chosen.filter((each) => each !== worker) : [...chosen, worker]);
   return (
     <details class="assign">
-      <summary>Assign these {photos}</summary>
+      <summary>{total === 1 ? "Assign this photo" : `Assign these ${photos}`}</summary>
       <p class="hint">Only the people chosen are asked about them, before all other photos.</p>
       <div class="types" role="group" aria-label="People">
         {people.map(({ worker, name }) => (

@@ -115,8 +115,8 @@ export const TASK_TEXTS: Record<Task, TaskText> = {
       if (!question.mentions.length) return text;
       return text.includes(PHRASE) ? text.replaceAll(PHRASE, phraseOf(question)) : `${phraseOf(question)}: ${text}`;
     },
-    hint: (question) =>
-      question.own?.hint || (question.own?.is_rating ? `1 is the lowest, ${question.answers.length} the highest.` : ""),
+    hint: ({ own, answers }) =>
+      [own?.hint, own?.is_rating && `1 is the lowest, ${answers.length} the highest.`].filter(Boolean).join(" "),
     choices: ({ answers }) =>
       answers.length
         ? answers.map((answer, place) => ({ answer, key: `${place + 1}`, label: answer }))

@@ -246,7 +246,7 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
               />
             </form>
           )}
-          <p class="hint">{asking.hint(question)}</p>
+          <p class={question.own ? "hint is-needed" : "hint"}>{asking.hint(question)}</p>
           <Captions
             captions={question.captions}
             mentions={question.mentions.map(({ id }) => id)}
