@@ -325,3 +325,19 @@ def test_proposing_without_settings_is_an_error(data: Path, capsys: pytest.Captu
     assert "propose_links" in capsys.readouterr().err
     assert _run(["annotate", "init", "q", "--data", "data", "--propose", "cats"]) == 2
     assert not Path("q").exists()
+
+
+def test_photos_of_a_folder_are_assigned(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_json(capsys, "annotate", "invite", "p", "Ann", "--vouch")
+    found = run_json(capsys, "annotate", "assign", "p", "a", "--to", "Ann")
+    assert found["photos"] > 0
+    assert "3 people" in found["advice"]
+    again = run_json(capsys, "annotate", "assign", "p", "a", "--everybody")
+    assert (again["photos"], again["advice"]) == (found["photos"], None)
+    for wrong in (["--to", "Zed"], ["--to", "Ann", "--everybody"], []):
+        assert _run(["annotate", "assign", "p", "a", *wrong]) == 2
+
+
+def test_several_projects_of_one_server_have_different_names(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(["annotate", "serve", "p", "p"]) == 2
+    assert "p, p" in capsys.readouterr().err

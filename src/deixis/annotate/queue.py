@@ -63,9 +63,9 @@ _FIRST_OPEN_QUESTION = (
 
 _FIRST_OPEN_BESIDES = _FIRST_OPEN_QUESTION.where(questions.c.number.not_in(bindparam("p_avoided", expanding=True)))
 
-_FIRST_OPEN_ASSIGNED = _FIRST_OPEN_QUESTION.where(
-    questions.c.photo.in_(select(assigned.c.photo).where(assigned.c.worker == _WORKER))
-)
+_HAS_ASSIGNED = select(assigned.c.photo).where(assigned.c.worker == _WORKER).limit(1)
+
+_FIRST_OPEN_ASSIGNED = _FIRST_OPEN_QUESTION.where(exists().where(_IS_ASSIGNED, assigned.c.worker == _WORKER))
 
 _FIRST_OPEN_OF_PHOTO = _FIRST_OPEN_QUESTION.where(questions.c.photo == _PHOTO)
 
@@ -254,11 +254,9 @@ def _find_question(
     if avoided:
         return connection.execute(_FIRST_OPEN_BESIDES, parameters | {"p_avoided": avoided}).first()
     near = _find_near(connection, parameters, stay) if stay else None
-    return (
-        near
-        or connection.execute(_FIRST_OPEN_ASSIGNED, parameters).first()
-        or connection.execute(_FIRST_OPEN_QUESTION, parameters).first()
-    )
+    if near is None and connection.execute(_HAS_ASSIGNED, {"p_worker": parameters["p_worker"]}).first():
+        near = connection.execute(_FIRST_OPEN_ASSIGNED, parameters).first()
+    return near or connection.execute(_FIRST_OPEN_QUESTION, parameters).first()
 
 
 def _leaves_no_verifier(project: Project, connection: Connection, worker: str, question: Any) -> bool:
