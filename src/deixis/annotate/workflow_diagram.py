@@ -23,7 +23,7 @@ _POSITIONS: dict[Stage, tuple[float, float]] = {
     Status.REVIEW: (5.6, 0.0),
     Status.COMPLETE: (0.0, -0.9),
     Task.PAIR: (5.6, -0.9),
-    Task.OWN: (9.8, -0.9),
+    Task.OWN: (5.6, -2.0),
 }
 _CURVATURE: dict[tuple[Stage, Stage], float] = {
     (Status.NEW, Status.PLACED): -0.2,
@@ -56,11 +56,11 @@ def draw_workflow(path: Path) -> None:
 
     from deixis.storage.atomic import new_file
 
-    figure = Figure(figsize=(15, 8.4), dpi=110)
+    figure = Figure(figsize=(15, 9.5), dpi=110)
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     axes.set_xlim(-2.4, 14.0)
-    axes.set_ylim(-1.4, 7.3)
+    axes.set_ylim(-2.5, 7.3)
     axes.axis("off")
     shapes = {}
     for stage, (x, y) in _POSITIONS.items():
