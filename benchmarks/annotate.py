@@ -3,12 +3,13 @@
     python benchmarks/annotate.py DATA [--split train] [--photos 500] [--known 60] [--seed 0] [--given] [--json FILE]
     python benchmarks/annotate.py DATA --group-links --stay photo
     python benchmarks/annotate.py DATA --honest 42 --careless 0 --spammers 0 --adversaries 0
+    python benchmarks/annotate.py DATA --team 5
     python benchmarks/annotate.py DATA --load 200 --seconds 60 [--kills 3]
 
 DATA is a data set directory with mentions, chains and boxes. Mentions are found in the captions; --given takes the gold
 mentions. Honest workers err in 4 % of answers and draw boxes within 3 % of their sides, careless ones in 18 % and
 within 9 %. Spammers answer at random. Adversaries are honest for 250 answers and then wrong in 70 %. Photos with known
-answers are not among the annotated ones.
+answers are not among the annotated ones. --team takes the settings of a team of 2, 5 or 50, of whom some leave.
 
 --load lets a number of workers work concurrently over HTTP, against a server in another process; see annotate_load.py.
 """
@@ -27,7 +28,7 @@ from pathlib import Path
 import numpy as np
 import scripts_path  # noqa: F401
 from annotate_load import measure
-from simulated_crowd import ADVERSARY, CARELESS, HONEST, SPAMMER, Kind, SimulatedWorker, Truth, simulate_crowd
+from simulated_crowd import ADVERSARY, CARELESS, HONEST, SPAMMER, TEAMS, Kind, SimulatedWorker, Truth, simulate_crowd
 
 from deixis import geometry
 from deixis.annotate.events import effective_events
@@ -37,7 +38,7 @@ from deixis.annotate.material import prepare_photo
 from deixis.annotate.progress import read_progress
 from deixis.annotate.project import Project, add_photos
 from deixis.annotate.queue import Stay
-from deixis.annotate.settings import Settings
+from deixis.annotate.settings import Settings, read_presets
 from deixis.annotate.store import Database
 from deixis.annotate.transactions import PhotoSnapshot
 from deixis.annotate.workflow import Task
@@ -64,6 +65,7 @@ def main() -> None:
     parser.add_argument("--careless", type=int, default=6)
     parser.add_argument("--spammers", type=int, default=4)
     parser.add_argument("--adversaries", type=int, default=2)
+    parser.add_argument("--team", choices=TEAMS, help="a team with its settings, instead of the numbers above")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--load", type=int, help="number of concurrent workers over HTTP")
     parser.add_argument("--seconds", type=float, default=60.0)
@@ -85,7 +87,9 @@ def main() -> None:
         SPAMMER: options.spammers,
         ADVERSARY: options.adversaries,
     }
-    settings = Settings(group_links=options.group_links)
+    crowd = TEAMS[options.team] if options.team else crowd
+    preset = read_presets()[options.team] if options.team else {}
+    settings = Settings(group_links=options.group_links, **preset)
     stay = Stay(options.stay) if options.stay else None
     given = options.given
     result = simulate(work, gold, crowd, keep_mentions=given, seed=options.seed, settings=settings, stay=stay)
@@ -125,6 +129,7 @@ def simulate(
         "finished": sum(fold.state.finished for fold in folded.values()),
         "judgements": {task.value: count for task, count in done.judged.items()},
         "judgements per photo": round(sum(done.judged.values()) / len(work), 1),
+        "longest wait for somebody who left, s": round(done.longest_wait),
         "changes of photo": f"{done.photo_changes / max(done.questions, 1):.1%}",
         "changes of task": f"{done.task_changes / max(done.questions, 1):.1%}",
         "with known answers": {task.value: count for task, count in done.checked.items()},

@@ -103,6 +103,13 @@ LEAVER = replace(HONEST, name="leaver", leaves_after=60)
 RETURNER = replace(HONEST, name="returner", leaves_after=40, away_s=6 * 3600.0)
 KINDS = (HONEST, CARELESS, SPAMMER, ADVERSARY, LEAVER, RETURNER)
 
+TEAMS = {
+    "2": {HONEST: 1, LEAVER: 1},
+    "5": {HONEST: 2, CARELESS: 1, LEAVER: 1, RETURNER: 1},
+    "50": {HONEST: 38, CARELESS: 4, SPAMMER: 2, LEAVER: 3, RETURNER: 3},
+}
+"""Teams of the sizes of `deixis.annotate.settings.read_presets`, of which some err, leave and come back."""
+
 
 @dataclass(frozen=True)
 class Truth:

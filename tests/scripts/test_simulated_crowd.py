@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 from simulated_crowd import (
     ADVERSARY,
-    CARELESS,
     HONEST,
-    LEAVER,
-    RETURNER,
     SPAMMER,
+    TEAMS,
     Kind,
     SimulationResult,
     Truth,
@@ -51,13 +49,6 @@ def done(sample_data: Dataset) -> Done:
     """Six honest workers, a spammer and an adversary on the sample photos."""
     settings = Settings(test_questions=5, test_accuracy=0.7, first_items=8, first_accuracy=0.7, rolling_items=8)
     return work(sample_data, settings, {HONEST: 6, SPAMMER: 1, ADVERSARY: 1})
-
-
-TEAMS = {
-    "2": {HONEST: 1, LEAVER: 1},
-    "5": {HONEST: 2, CARELESS: 1, LEAVER: 1, RETURNER: 1},
-    "50": {HONEST: 38, CARELESS: 4, SPAMMER: 2, LEAVER: 3, RETURNER: 3},
-}
 
 
 @pytest.mark.parametrize(
