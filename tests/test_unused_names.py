@@ -15,6 +15,7 @@ REGISTERED = re.compile(r"(app|router|routes|\w+_app|\w+_routes|field_validator|
 """Decorators of commands, routes and validators."""
 
 REASONS = {
+    "deixis.annotate.client.Client.next_question": "public API",
     "deixis.annotate.mturk.hire": "part of the interface of Workforce",
     "deixis.models.calibrator.LogisticCalibrator.cross_fit": "evaluates every fit; called by scripts/fitting.py",
     "deixis.models.pipeline.Pipeline.from_pretrained": "public API",
