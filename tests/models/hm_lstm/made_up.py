@@ -61,7 +61,7 @@ def parsed_photos(photos: int = 12, proposals: int = 3) -> ParsedPhotos:
         rows = [*things, *rng.normal(size=(proposals - 2, SIZE))]
         vectors[str(photo)] = np.array(rows) + 0.1 * rng.normal(size=(proposals + 1, SIZE))
     boxes = [[0, 0, 90, 90], *([10 * n, 0, 10 * n + 10, 30] for n in range(proposals))]
-    regions = PhotoRegions.collect(vectors, lambda photo: (boxes, vectors[photo].astype(np.float32)))
+    regions = PhotoRegions.collect((photo, (boxes, own.astype(np.float32)), None) for photo, own in vectors.items())
     return ParsedPhotos(Forest.from_trees(trees), np.repeat(np.arange(photos), 2), regions)
 
 

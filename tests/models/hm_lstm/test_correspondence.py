@@ -49,7 +49,7 @@ def some_regions(photo: str) -> tuple[Any, Any]:
 def parsed(gold: np.ndarray = np.ones((1, SIZE))) -> ParsedPhotos:  # noqa: B008
     """Three photos with four sentences; each photo has the same gold boxes."""
     boxes = np.tile([1, 2, 3, 4], (len(gold), 1))
-    regions = PhotoRegions.collect(["0", "1", "2"], some_regions, lambda photo: (boxes, gold))
+    regions = PhotoRegions.collect((photo, some_regions(photo), (boxes, gold)) for photo in ("0", "1", "2"))
     return ParsedPhotos(Forest.from_trees(Sentence(text).tree for text in CAPTIONS), PHOTO, regions)
 
 
@@ -134,7 +134,7 @@ def test_gold_correspondences_match_mentions_with_the_boxes_of_their_chains() ->
     trees = Forest.from_trees([Sentence.from_caption(caption).tree])
     boxes = photo.union_boxes()
     assert boxes == {"7": (0, 0, 20, 9), "9": (5, 5, 20, 9)}
-    own = PhotoRegions.collect(["0"], some_regions, lambda _: (list(boxes.values()), np.ones((2, SIZE))))
+    own = PhotoRegions.collect([("0", some_regions("0"), (list(boxes.values()), np.ones((2, SIZE))))])
     found = gold_correspondences([photo], ParsedPhotos(trees, np.zeros(1, dtype=np.int64), own))
     # "the snow" has no box, "dog in" is no node
     assert [trees.text(0, int(node)) for node in found.node] == ["A dog"]
@@ -167,7 +167,7 @@ def score(folder: Path, boxes: list[tuple[Box, ...]], chosen: list[list[int]]) -
     make_dataset(folder / "data", [dog_in_snow(str(number), own) for number, own in enumerate(boxes)])
     photos = Dataset(folder / "data").photos
     forest = Forest.from_trees(Sentence.from_caption(c).tree for photo in photos for c in photo.sentences)
-    regions = PhotoRegions.collect(photos.ids, lambda _: (CANDIDATES, np.zeros((4, 2))))
+    regions = PhotoRegions.collect((photo, (CANDIDATES, np.zeros((4, 2))), None) for photo in photos.ids)
     assert [forest.text(0, node) for node in forest.noun_phrases[0].tolist()] == ["A dog", "the snow"]
     rows = [
         (sentence, node, int(regions.starts[sentence]) + region, 0.5)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +20,7 @@ from deixis.storage.progress import OnProgress, no_progress, track
 TREES_DIR = "trees"
 """Directory of a data set in which its parsed sentences are cached."""
 
-BoxesAndFeatures = tuple[ArrayLike, ArrayLike]
+BoxesAndFeatures = tuple[Sequence[Any] | NDArray[Any], ArrayLike]
 """Boxes of a photo in pixels, (n, 4), and their features, (n, size)."""
 
 
@@ -39,22 +40,16 @@ class PhotoRegions:
         return np.diff(self.starts) > self.candidates
 
     @classmethod
-    def collect(
-        cls,
-        photos: Iterable[str],
-        candidates: Callable[[str], BoxesAndFeatures],
-        gold: Callable[[str], BoxesAndFeatures] | None = None,
-    ) -> PhotoRegions:
+    def collect(cls, photos: Iterable[tuple[str, BoxesAndFeatures, BoxesAndFeatures | None]]) -> PhotoRegions:
         """Collect the candidates of each photo, the whole image first, and its gold boxes if they are used."""
         ids, counts, candidate_counts, boxes, vectors = [], [0], [], [], []
-        for photo in photos:
-            parts = [candidates(photo)] + ([gold(photo)] if gold else [])
-            part_boxes = [np.asarray(part[0], dtype=np.float64).reshape(-1, 4) for part in parts]
-            boxes += part_boxes
-            vectors += [np.asarray(part[1]) for part, box in zip(parts, part_boxes, strict=True) if len(box)]
+        for photo, candidates, gold in photos:
+            parts = [candidates] + ([gold] if gold and len(gold[0]) else [])
             ids.append(photo)
-            candidate_counts.append(len(part_boxes[0]))
-            counts.append(sum(map(len, part_boxes)))
+            candidate_counts.append(len(candidates[0]))
+            counts.append(sum(len(part[0]) for part in parts))
+            boxes += [np.asarray(part[0], dtype=np.float64) for part in parts]
+            vectors += [np.asarray(part[1]) for part in parts]
         return cls(
             tuple(ids), np.cumsum(counts), np.array(candidate_counts), np.concatenate(boxes), np.concatenate(vectors)
         )
@@ -87,19 +82,15 @@ def read_photo_regions(
 ) -> PhotoRegions:
     """Read the regions of photos: the whole image, the proposals and, if `gold`, the gold boxes."""
     ids = features.photos.ids
-    row_of = {photo_id: row for row, photo_id in enumerate(ids)}
     sizes = features.store.sizes(ids)
-    boxes_of = {photo.id: photo.union_boxes() for photo in features.photos} if gold else {}
 
-    def candidates(photo_id: str) -> BoxesAndFeatures:
-        row = row_of[photo_id]
-        boxes = np.vstack([[0, 0, *sizes[row]], features.proposals(photo_id)])
-        vectors = np.vstack([features.vectors(row, row + 1), features.proposal_vectors(photo_id)])
-        return boxes, vectors.astype(np.float16)
+    def regions() -> Iterator[tuple[str, BoxesAndFeatures, BoxesAndFeatures | None]]:
+        photos = track(features.photos, "reading regions", len(ids), on_progress)
+        for row, photo in enumerate(photos):
+            boxes = np.vstack([[0, 0, *sizes[row]], features.proposals(photo.id)])
+            vectors = np.vstack([features.vectors(row, row + 1), features.proposal_vectors(photo.id)])
+            own = np.array([*photo.union_boxes().values()] if gold else [], dtype=np.float64).reshape(-1, 4)
+            of_gold = (own, features.region_vectors(photo.id, own).astype(np.float16)) if len(own) else None
+            yield photo.id, (boxes, vectors.astype(np.float16)), of_gold
 
-    def gold_regions(photo_id: str) -> BoxesAndFeatures:
-        boxes = np.array(list(boxes_of[photo_id].values()), dtype=np.float64).reshape(-1, 4)
-        return boxes, features.region_vectors(photo_id, boxes).astype(np.float16) if len(boxes) else boxes
-
-    photos = track(ids, "reading regions", len(ids), on_progress)
-    return PhotoRegions.collect(photos, candidates, gold_regions if gold else None)
+    return PhotoRegions.collect(regions())
