@@ -22,8 +22,7 @@ from deixis.models.evaluation import EvaluationData, phrase_scores, score_rankin
 from deixis.models.m_rnn.consensus import Candidates, cross_validated_order
 from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence
 from deixis.models.m_rnn.evaluation import score_captioner
-from deixis.models.m_rnn.model import MRNN, photo_arrays
-from deixis.models.m_rnn.model import Photos as PhotoInputs
+from deixis.models.m_rnn.model import MRNN, PhotoInputs, photo_arrays
 from deixis.models.m_rnn.reranking import Neighbours, Oracle, RerankConfig, neighbour_vectors
 from deixis.models.matching.combined import ENTITIES, PARTS_ALONE, TWO_BRANCH, Combined, WithParts
 from deixis.papers.results import ModelScores

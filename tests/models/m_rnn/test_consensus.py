@@ -14,10 +14,10 @@ from deixis.evaluation.captions.ngrams import CaptionSet
 from deixis.models.m_rnn import consensus as module
 from deixis.models.m_rnn.consensus import (
     Candidates,
+    CaptionMeasure,
     CaptionSimilarity,
     Consensus,
     RerankSettings,
-    Similarity,
     cross_validated_order,
     oracle_scores,
     tune,
@@ -201,7 +201,7 @@ SETTINGS = [(k, m) for k in (1, 4, 30) for m in (1, 5, 40)]
 
 @pytest.mark.parametrize("similarity", ["bleu", "cider"])
 @pytest.mark.parametrize("seed", range(3))
-def test_tuning_finds_the_k_and_m_of_an_exhaustive_loop(similarity: Similarity, seed: int) -> None:
+def test_tuning_finds_the_k_and_m_of_an_exhaustive_loop(similarity: CaptionMeasure, seed: int) -> None:
     consensus, candidates = make_candidates(seed=seed)
     everyone = list(range(30))
     tried = {(k, m): score_of(consensus, candidates, RerankSettings(similarity, k, m), everyone) for k, m in SETTINGS}
@@ -211,7 +211,7 @@ def test_tuning_finds_the_k_and_m_of_an_exhaustive_loop(similarity: Similarity, 
 
 
 @pytest.mark.parametrize("similarity", ["bleu", "cider"])
-def test_each_half_is_reranked_with_the_choice_of_the_other(similarity: Similarity) -> None:
+def test_each_half_is_reranked_with_the_choice_of_the_other(similarity: CaptionMeasure) -> None:
     consensus, candidates = make_candidates(seed=5)
     order, chosen = cross_validated_order(consensus, candidates, similarity)
     halves = [list(range(0, 30, 2)), list(range(1, 30, 2))]

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from deixis.arrays import Floats
+from deixis.arrays import FloatArray, Floats
 from deixis.errors import DeixisError
 from deixis.models.grounding import EmbeddingPipeline, load_embedding_model
 from deixis.models.installed import SHIPPED, model_folder
 from deixis.models.m_rnn.decoding import GeneratedSentence
-from deixis.models.m_rnn.model import Photos, photo_arrays
+from deixis.models.m_rnn.model import PhotoInputs, photo_arrays
 from deixis.storage.artifacts import CONFIG, Artifact, Storable
 
 if TYPE_CHECKING:
@@ -73,14 +72,14 @@ class MatchRanker:
         self._matcher, self._weight = matcher, weight
         self._encoded: dict[str, Floats] = {}  # the sentences of the last call, which are often those of the next one
 
-    def scores(self, photos: Photos, sentences: Sequence[Sequence[GeneratedSentence]]) -> list[NDArray[np.float64]]:
+    def scores(self, photos: PhotoInputs, sentences: Sequence[Sequence[GeneratedSentence]]) -> list[FloatArray]:
         """For each photo a score for each of its sentences; higher is better."""
         return [
             np.array([one.log_probability_per_word for one in each]) + self._weight * similarities
             for each, similarities in zip(sentences, self._similarities(self._images(photos), sentences), strict=True)
         ]
 
-    def features(self, photos: Photos, sentences: Sequence[Sequence[GeneratedSentence]]) -> list[NDArray[np.float64]]:
+    def features(self, photos: PhotoInputs, sentences: Sequence[Sequence[GeneratedSentence]]) -> list[FloatArray]:
         """For each photo (sentences, 2), from which the confidence of a caption is computed as well.
 
         The similarity of photo and sentence; and the familiarity of the photo, its mean similarity to the nearest
@@ -93,12 +92,10 @@ class MatchRanker:
             for found, known in zip(self._similarities(images, sentences), familiarity, strict=True)
         ]
 
-    def _images(self, photos: Photos) -> Floats:
+    def _images(self, photos: PhotoInputs) -> Floats:
         return self._matcher.encode_photos(np.asarray(photo_arrays(photos)[0], np.float32))
 
-    def _similarities(
-        self, images: Floats, sentences: Sequence[Sequence[GeneratedSentence]]
-    ) -> list[NDArray[np.float64]]:
+    def _similarities(self, images: Floats, sentences: Sequence[Sequence[GeneratedSentence]]) -> list[FloatArray]:
         encoded = self._encode([one.text for each in sentences for one in each])
         return [
             self._matcher.compare(image[None], np.stack([encoded[one.text] for one in each]))[0].astype(np.float64)

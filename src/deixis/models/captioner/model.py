@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from deixis.errors import DeixisError
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.captioner.spec import CaptionerSettings
-from deixis.models.m_rnn.model import MRNN, PhotoArrays, Photos
+from deixis.models.m_rnn.model import MRNN, PhotoArrays, PhotoInputs
 from deixis.runtime import Functions
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Captioner(MRNN):
     def state_sizes(self) -> tuple[int, ...]:
         return (self.settings.hidden_size,) * 2
 
-    def check_photos(self, photos: Photos) -> PhotoArrays:
+    def check_photos(self, photos: PhotoInputs) -> PhotoArrays:
         vectors, cells = super().check_photos(photos)
         if cells.ndim != 3 or len(cells) != len(vectors) or cells.shape[2] != self.cell_size:
             raise DeixisError(f"cells of shape {cells.shape}: must be ({len(vectors)}, cells, {self.cell_size})")

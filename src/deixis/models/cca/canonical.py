@@ -21,7 +21,7 @@ from scipy.linalg import blas
 from deixis.errors import DeixisError, short_reason
 
 Doubles = NDArray[np.float64]
-FeatureRows = NDArray[np.float32] | NDArray[np.float64]
+FloatRows = NDArray[np.float32] | NDArray[np.float64]
 
 UNCORRELATED = 1e-6
 """Correlations below this are rounding errors, and so are their directions."""
@@ -54,7 +54,7 @@ class PairSums:
     def _zeros(self, *shapes: tuple[int, int]) -> list[Any]:
         return [np.zeros(shape, order="F") for shape in shapes]
 
-    def add(self, x: FeatureRows, y: FeatureRows) -> None:
+    def add(self, x: FloatRows, y: FloatRows) -> None:
         """Add two blocks of rows, which are pairs."""
         if self.count == 0:  # the means, rounded to the precision of the rows
             self.shifts = [side.mean(0, dtype=np.float64).astype(side.dtype).astype(np.float64) for side in (x, y)]
@@ -67,7 +67,7 @@ class PairSums:
         self._add_products(x, y)
         self.count += len(x)
 
-    def _add_products(self, x: FeatureRows, y: FeatureRows) -> None:
+    def _add_products(self, x: FloatRows, y: FloatRows) -> None:
         syrk, gemm = linalg.get_blas_funcs(("syrk", "gemm"), (x, y))
         xx, yy, xy = self._products
         xx += syrk(1.0, x.T)
@@ -111,7 +111,7 @@ class DevicePairSums(PairSums):
             reason = short_reason(error)
             raise DeixisError(f"CCA: cannot compute on the device {self._device!r} ({reason})") from error
 
-    def _add_products(self, x: FeatureRows, y: FeatureRows) -> None:
+    def _add_products(self, x: FloatRows, y: FloatRows) -> None:
         import torch
 
         one, other = (torch.from_numpy(side).to(self._products[0].device) for side in (x, y))

@@ -17,7 +17,7 @@ from deixis.models.cca.spec import CCASettings
 from deixis.storage.artifacts import Artifact, Storable
 
 if TYPE_CHECKING:
-    from deixis.models.cca.canonical import Doubles, FeatureRows
+    from deixis.models.cca.canonical import Doubles, FloatRows
 
 BLOCK = 4096
 """Rows per block: 165 MB of the papers' features."""
@@ -194,7 +194,7 @@ def blocks(count: int) -> Iterator[slice]:
     return (slice(start, start + BLOCK) for start in range(0, count, BLOCK))
 
 
-def _rows(numbers: ArrayLike, name: str) -> FeatureRows:
+def _rows(numbers: ArrayLike, name: str) -> FloatRows:
     """Return a two-dimensional array of float32, or of float64 if it is one already."""
     try:
         array = np.asarray(numbers)
@@ -212,7 +212,7 @@ def _refuse_other_width(rows: NDArray[Any], name: str, width: int) -> None:
         raise DeixisError(f"CCA: {name} has {rows.shape[1]:,} columns, those before had {width:,}")
 
 
-def _refuse_non_finite(rows: FeatureRows, name: str, before: int) -> None:
+def _refuse_non_finite(rows: FloatRows, name: str, before: int) -> None:
     # The sum of the rows is finite if all numbers are, and much cheaper than testing each.
     if np.isfinite(rows.sum(axis=0, dtype=np.float64)).all():
         return
@@ -226,7 +226,7 @@ def _signs(directions: Doubles) -> Doubles:
     return np.where(directions[largest, np.arange(directions.shape[1])] < 0, -1.0, 1.0)
 
 
-def _projected(rows: FeatureRows, name: str, mean: Floats, projection: Floats) -> Floats:
+def _projected(rows: FloatRows, name: str, mean: Floats, projection: Floats) -> Floats:
     _refuse_other_width(rows, name, len(mean))
     projected = np.empty((len(rows), projection.shape[1]), dtype=np.float32)
     for block in blocks(len(rows)):

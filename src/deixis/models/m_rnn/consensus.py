@@ -36,7 +36,7 @@ from deixis.language.features.base import Text, words_of
 from deixis.models.m_rnn.decoding import best_first
 from deixis.models.m_rnn.spec import BleuForm, NeighbourDistance
 
-Similarity = Literal["bleu", "cider"]
+CaptionMeasure = Literal["bleu", "cider"]
 
 PAPER_TOP_CAPTIONS = {"bleu": 175, "cider": 125}
 """Section 8.2: m."""
@@ -55,7 +55,7 @@ class RerankSettings:
     over this number of most similar captions; None for the paper's.
     """
 
-    similarity: Similarity = "cider"
+    similarity: CaptionMeasure = "cider"
     neighbours: int = 60
     top_captions: int | None = None
 
@@ -127,7 +127,7 @@ class Consensus:
         return np.concatenate([block[:, :count] for block in blocks] or [np.zeros((0, count), dtype=np.int64)])
 
     def similarities(
-        self, vectors: ArrayLike, sentences: Sequence[Sequence[Text]], similarity: Similarity, neighbours: int
+        self, vectors: ArrayLike, sentences: Sequence[Sequence[Text]], similarity: CaptionMeasure, neighbours: int
     ) -> Iterator[tuple[IntArray, FloatArray]]:
         """Compare the sentences of each photo with the captions of its neighbours.
 
@@ -167,7 +167,7 @@ def _words(texts: Sequence[Sequence[Text]]) -> list[list[list[str]]]:
 
 
 def oracle_scores(
-    sentences: Sequence[Sequence[Text]], references: Sequence[Sequence[Text]], similarity: Similarity = "cider"
+    sentences: Sequence[Sequence[Text]], references: Sequence[Sequence[Text]], similarity: CaptionMeasure = "cider"
 ) -> list[FloatArray]:
     """Scores of sentences by the photos' own captions: the upper bound of reranking (oracle of Table 8).
 
@@ -211,14 +211,14 @@ class Candidates:
     references: Sequence[Sequence[Text]]
 
 
-def tune(consensus: Consensus, candidates: Candidates, similarity: Similarity) -> RerankSettings:
+def tune(consensus: Consensus, candidates: Candidates, similarity: CaptionMeasure) -> RerankSettings:
     """The k and m with the best choices: by BLEU-4 over all photos for bleu, by CIDEr-D for cider."""
     trial = _Trial.of(consensus, candidates, similarity)
     return trial.best_on(np.arange(len(candidates.sentences)))
 
 
 def cross_validated_order(
-    consensus: Consensus, candidates: Candidates, similarity: Similarity
+    consensus: Consensus, candidates: Candidates, similarity: CaptionMeasure
 ) -> tuple[list[IntArray], tuple[RerankSettings, RerankSettings]]:
     """Rerank each half of the photos (every other one) with the k and m chosen on the other half.
 
@@ -244,7 +244,7 @@ class _Trial:
     gained: FloatArray  # (photos, settings, …): what the chosen sentence adds to the score
 
     @classmethod
-    def of(cls, consensus: Consensus, candidates: Candidates, similarity: Similarity) -> _Trial:
+    def of(cls, consensus: Consensus, candidates: Candidates, similarity: CaptionMeasure) -> _Trial:
         """Try all k and m; similarities to the captions of the largest k are computed once."""
         settings = [RerankSettings(similarity, k, m) for k in NEIGHBOURS for m in TOP_CAPTIONS]
         if similarity == "cider":

@@ -10,7 +10,7 @@ from pathlib import Path
 from deixis.data.dataset import Photos
 from deixis.errors import DeixisError
 from deixis.evaluation.captions import caption_scores
-from deixis.models.m_rnn.consensus import Candidates, RerankSettings, Similarity, cross_validated_order, tune
+from deixis.models.m_rnn.consensus import Candidates, CaptionMeasure, RerankSettings, cross_validated_order, tune
 from deixis.models.m_rnn.decoding import GeneratedSentence
 from deixis.models.m_rnn.pipeline import CaptionPipeline, load_captioner
 from deixis.models.m_rnn.reranking import ConsensusPipeline, Neighbours, RerankConfig, neighbour_vectors
@@ -95,7 +95,7 @@ def _tune(
     candidates = Candidates(vectors, [[each.words for each in some] for some in sentences], references)
     consensus = neighbours.consensus(captioner.model)
     scores = _scores("", sentences, references, [0] * len(sentences))
-    similarities: tuple[Similarity, ...] = ("bleu", "cider")
+    similarities: tuple[CaptionMeasure, ...] = ("bleu", "cider")
     for similarity in similarities:
         on_progress(f"choosing k and m for {similarity}", 0, None)
         best = tune(consensus, candidates, similarity)

@@ -16,13 +16,13 @@ from deixis.evaluation.intervals import Result, to_json
 from deixis.evaluation.items import sentences_of
 from deixis.language.features.base import Text
 from deixis.models.m_rnn.decoding import Decoding
-from deixis.models.m_rnn.model import MRNN, Photos
+from deixis.models.m_rnn.model import MRNN, PhotoInputs
 from deixis.models.m_rnn.pipeline import CaptionPipeline, CaptionResult, Ranker, rank_captions
 from deixis.models.photo_features import PhotoFeatures
 
 
 def caption_perplexity(
-    model: MRNN, photos: Photos, sentences: Sequence[Text], photo_of_sentence: NDArray[np.integer]
+    model: MRNN, photos: PhotoInputs, sentences: Sequence[Text], photo_of_sentence: NDArray[np.integer]
 ) -> Result:
     """Perplexity (eq. 5) of sentences given their photos, and the share of unknown words; intervals are over photos."""
     return perplexity_scores(
@@ -33,7 +33,7 @@ def caption_perplexity(
 
 
 def caption_cider(
-    model: MRNN, photos: Photos, references: Sequence[Sequence[Sequence[str]]], decoding: Decoding | None = None
+    model: MRNN, photos: PhotoInputs, references: Sequence[Sequence[Sequence[str]]], decoding: Decoding | None = None
 ) -> float:
     """CIDEr-D, in percent, of generated captions, over the photos that have references; by default with a beam of 5."""
     best = [sentences[0].words for sentences in model.generate(photos, decoding)]

@@ -41,11 +41,11 @@ _REFERENCES = "references."
 PhotoArrays = tuple[NDArray[Any], ...]
 """Photos as a network takes them, one row each: vectors (n, photo_size), and what else the network takes of photos."""
 
-Photos = ArrayLike | PhotoArrays
+PhotoInputs = ArrayLike | PhotoArrays
 """Vectors of photos or regions, one row each; or all arrays that the network takes."""
 
 
-def photo_arrays(photos: Photos) -> PhotoArrays:
+def photo_arrays(photos: PhotoInputs) -> PhotoArrays:
     return photos if isinstance(photos, tuple) else (np.asarray(photos),)
 
 
@@ -198,7 +198,7 @@ class MRNN(NetworkModel[SentenceSettings, "MRNNNetwork"], Scorer):
             )
         return self._words
 
-    def fit_statistics(self, photos: Photos, seed: int = 0) -> Self:
+    def fit_statistics(self, photos: PhotoInputs, seed: int = 0) -> Self:
         """Compute mean and deviation of the training photos, and choose the reference photos of eq. 7."""
         checked = self.check_photos(photos)
         for name, part in zip(("photo", "cell"), checked, strict=False):
@@ -215,7 +215,7 @@ class MRNN(NetworkModel[SentenceSettings, "MRNNNetwork"], Scorer):
     # Generation (section 5)
 
     def generate(
-        self, photos: Photos, decoding: Decoding | None = None, start: str = ""
+        self, photos: PhotoInputs, decoding: Decoding | None = None, start: str = ""
     ) -> list[list[GeneratedSentence]]:
         """Generate sentences that begin with the words of `start`: for each photo or region a list, the best first.
 
@@ -232,7 +232,7 @@ class MRNN(NetworkModel[SentenceSettings, "MRNNNetwork"], Scorer):
     # Likelihood (section 4)
 
     def log_probabilities(
-        self, photos: Photos, sentences: Sequence[Text], photo_of_sentence: ArrayLike | None = None
+        self, photos: PhotoInputs, sentences: Sequence[Text], photo_of_sentence: ArrayLike | None = None
     ) -> list[NDArray[np.float64]]:
         """For each sentence the log-probabilities of its words and the end token, given its photo.
 
@@ -264,7 +264,7 @@ class MRNN(NetworkModel[SentenceSettings, "MRNNNetwork"], Scorer):
 
     # Retrieval (section 5)
 
-    def prepare_visual(self, features: Photos) -> PreparedPhotos:
+    def prepare_visual(self, features: PhotoInputs) -> PreparedPhotos:
         """Compute what photos or regions add to every step."""
         blocks = list(self._prepare_blocks(features))
         if not blocks:
@@ -294,7 +294,7 @@ class MRNN(NetworkModel[SentenceSettings, "MRNNNetwork"], Scorer):
 
     # Refined image features (section 8)
 
-    def refine(self, photos: Photos) -> Floats:
+    def refine(self, photos: PhotoInputs) -> Floats:
         """Compute g(V_I · I), by which consensus reranking finds nearest photos, from vectors alone."""
         if not self.settings.refines_images:
             raise DeixisError(f"{self.KIND}: the image does not feed the multimodal layer; see image_input")
@@ -323,7 +323,7 @@ class MRNN(NetworkModel[SentenceSettings, "MRNNNetwork"], Scorer):
 
     # Inputs
 
-    def check_photos(self, photos: Photos) -> PhotoArrays:
+    def check_photos(self, photos: PhotoInputs) -> PhotoArrays:
         """Return the arrays of photos, and raise if the network does not take them."""
         arrays = photo_arrays(photos)
         if len(arrays) != len(self.INPUTS):
@@ -333,7 +333,7 @@ class MRNN(NetworkModel[SentenceSettings, "MRNNNetwork"], Scorer):
     def check_vectors(self, vectors: NDArray[Any]) -> NDArray[Any]:
         return check_rows(vectors, self.photo_size, "photo or region")
 
-    def _prepare_blocks(self, photos: Photos) -> Iterator[PreparedPhotos]:
+    def _prepare_blocks(self, photos: PhotoInputs) -> Iterator[PreparedPhotos]:
         checked = self.check_photos(photos)
         for block in _blocks(len(checked[0])):
             some = take_photos(checked, block)

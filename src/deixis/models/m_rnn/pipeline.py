@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from deixis.arrays import Floats
+from deixis.arrays import FloatArray, Floats
 from deixis.errors import DeixisError, PhotoError
 from deixis.models.arguments import PhotoLike, check_count, open_image
 from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence, best_first, encode_start, take_photos
-from deixis.models.m_rnn.model import MRNN, PhotoArrays, Photos
+from deixis.models.m_rnn.model import MRNN, PhotoArrays, PhotoInputs
 from deixis.models.pipeline import DEFAULT_CAPTIONER, Pipeline, Rerank, load
 from deixis.runtime.devices import choose_device
 from deixis.storage.progress import OnProgress, no_progress, track
@@ -26,7 +25,7 @@ from deixis.vision.feature_map import FeatureMap
 
 if TYPE_CHECKING:
     from deixis.evaluation.items import Regions
-    from deixis.models.m_rnn.consensus import Similarity
+    from deixis.models.m_rnn.consensus import CaptionMeasure
     from deixis.models.m_rnn.reranking import Reranker
     from deixis.models.photo_features import PhotoFeatures
 
@@ -107,7 +106,7 @@ class Ranker(Protocol):
         """Whether the scores are consensus scores (section 8), which are kept with the captions."""
         ...
 
-    def scores(self, photos: Photos, sentences: Sequence[Sequence[GeneratedSentence]]) -> Sequence[NDArray[np.float64]]:
+    def scores(self, photos: PhotoInputs, sentences: Sequence[Sequence[GeneratedSentence]]) -> Sequence[FloatArray]:
         """For each photo a score for each of its sentences; higher is better."""
         ...
 
@@ -146,7 +145,7 @@ class CaptionPipeline(Pipeline):
         """Orders captions by how well they match the photo."""
         raise DeixisError(f"--rerank match: {self.name} cannot; a model of deixis train captioner can")
 
-    def reranker(self, rerank: Similarity, neighbours: str | PathLike[str] | None = None) -> Reranker:
+    def reranker(self, rerank: CaptionMeasure, neighbours: str | PathLike[str] | None = None) -> Reranker:
         """The reranker by captions of similar training photos.
 
         `neighbours` is a directory that ``deixis train consensus`` made; by default the model's own training photos, or
@@ -157,7 +156,7 @@ class CaptionPipeline(Pipeline):
             self._rerankers[key] = self._open_reranker(rerank, neighbours)
         return self._rerankers[key]
 
-    def _open_reranker(self, rerank: Similarity, neighbours: str | PathLike[str] | None) -> Reranker:
+    def _open_reranker(self, rerank: CaptionMeasure, neighbours: str | PathLike[str] | None) -> Reranker:
         from deixis.models.m_rnn.reranking import open_reranker
 
         return open_reranker(rerank, self, neighbours)
@@ -254,7 +253,7 @@ class CaptionPipeline(Pipeline):
         return scores
 
     def _score_blocks(
-        self, blocks: Iterable[Photos], texts: Sequence[str], total: int, noun: str, on_progress: OnProgress
+        self, blocks: Iterable[PhotoInputs], texts: Sequence[str], total: int, noun: str, on_progress: OnProgress
     ) -> Floats:
         model = self.use_best_device().model
         on_progress(f"scoring {noun}", 0, total)
@@ -311,7 +310,7 @@ class CaptionPipeline(Pipeline):
 
 
 def rank_captions(
-    photos: Photos, sentences: Sequence[Sequence[GeneratedSentence]], ranker: Ranker | None = None
+    photos: PhotoInputs, sentences: Sequence[Sequence[GeneratedSentence]], ranker: Ranker | None = None
 ) -> list[CaptionResult]:
     """The generated sentences of photos as results, in their own order or in that of a ranker."""
     if ranker is None:

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from deixis.arrays import Floats
+from deixis.arrays import FloatArray, Floats
 from deixis.errors import DatasetError, DeixisError
 from deixis.models.installed import model_folder
-from deixis.models.m_rnn.consensus import Consensus, RerankSettings, Similarity, oracle_scores
+from deixis.models.m_rnn.consensus import CaptionMeasure, Consensus, RerankSettings, oracle_scores
 from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence
-from deixis.models.m_rnn.model import MRNN, PhotoArrays, Photos, photo_arrays
+from deixis.models.m_rnn.model import MRNN, PhotoArrays, PhotoInputs, photo_arrays
 from deixis.models.m_rnn.pipeline import CaptionPipeline, CaptionResult, Ranker
 from deixis.models.m_rnn.spec import BleuForm, NeighbourDistance, NeighbourFeature
 from deixis.models.pipeline import Rerank
@@ -61,7 +61,7 @@ class RerankConfig:
         if not known or similarities != ("bleu", "cider"):
             raise ValueError(f"not a configuration of reranking: {self!r}")
 
-    def settings(self, similarity: Similarity) -> RerankSettings:
+    def settings(self, similarity: CaptionMeasure) -> RerankSettings:
         return self.bleu if similarity == "bleu" else self.cider
 
     @classmethod
@@ -147,15 +147,15 @@ class Reranker:
     def consensus(self) -> Consensus:
         return self.neighbours.consensus(self.model)
 
-    def nearest(self, photos: Photos, count: int) -> IntArray:
+    def nearest(self, photos: PhotoInputs, count: int) -> IntArray:
         """The rows of the nearest training photos, for each photo."""
         return self.consensus.neighbours(self._vectors(photos), count)
 
-    def scores(self, photos: Photos, sentences: Sequence[Sequence[GeneratedSentence]]) -> list[NDArray[np.float64]]:
+    def scores(self, photos: PhotoInputs, sentences: Sequence[Sequence[GeneratedSentence]]) -> list[FloatArray]:
         texts = [[each.words for each in some] for some in sentences]
         return self.consensus.scores(self._vectors(photos), texts, self.settings)
 
-    def _vectors(self, photos: Photos) -> NDArray[np.floating]:
+    def _vectors(self, photos: PhotoInputs) -> NDArray[np.floating]:
         vectors = photo_arrays(photos)[0]
         return neighbour_vectors(self.model, vectors, self.neighbours.config.neighbour_feature)
 
@@ -167,14 +167,14 @@ class Oracle:
     is_consensus = True
 
     references: Sequence[Sequence[str]]
-    similarity: Similarity
+    similarity: CaptionMeasure
 
-    def scores(self, photos: Photos, sentences: Sequence[Sequence[GeneratedSentence]]) -> list[NDArray[np.float64]]:
+    def scores(self, photos: PhotoInputs, sentences: Sequence[Sequence[GeneratedSentence]]) -> list[FloatArray]:
         return oracle_scores([[each.words for each in some] for some in sentences], self.references, self.similarity)
 
 
 def open_reranker(
-    rerank: Similarity, pipeline: CaptionPipeline, neighbours: str | PathLike[str] | None = None
+    rerank: CaptionMeasure, pipeline: CaptionPipeline, neighbours: str | PathLike[str] | None = None
 ) -> Reranker:
     """Open the reranker of a captioner; see `CaptionPipeline.reranker`."""
     folder = Path(neighbours) if neighbours else _folder_beside(pipeline.name)
@@ -250,7 +250,7 @@ class ConsensusPipeline(CaptionPipeline):
     def _model_input(self, features: FeatureMap, crops: Floats | None = None) -> PhotoArrays:
         return self.captioner._model_input(features, crops)
 
-    def _open_reranker(self, rerank: Similarity, neighbours: str | PathLike[str] | None) -> Reranker:
+    def _open_reranker(self, rerank: CaptionMeasure, neighbours: str | PathLike[str] | None) -> Reranker:
         if neighbours is not None:
             return super()._open_reranker(rerank, neighbours)
         return Reranker(self.neighbours, self.model, self.neighbours.config.settings(rerank))

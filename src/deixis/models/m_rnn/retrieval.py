@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from deixis.arrays import Floats
+from deixis.arrays import Floats, IntArray
 from deixis.models.m_rnn.decoding import Context, take_photos
 from deixis.runtime.devices import cpu_threads
 
 if TYPE_CHECKING:
     from deixis.models.m_rnn.model import WordSteps
-
-IntArray = NDArray[np.int64]
 
 ROWS_PER_BLOCK = {"cpu": 1024, "cuda": 65_536}
 """Prefixes times photos per softmax: with 2,500 words 10 MB on a CPU, which its cache holds."""

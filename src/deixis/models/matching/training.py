@@ -35,7 +35,7 @@ from deixis.models.training.regions import dev_regions, localization_scores, phr
 from deixis.models.training.runner import Run, TrainingData, proposals_of, provenance_of
 
 FeatureArray = NDArray[np.float16] | NDArray[np.float32]
-TextInput = FeatureArray | Sequence[str]
+TextData = FeatureArray | Sequence[str]
 """Text features, a row for each text; or the texts, for a network with a text encoder."""
 
 
@@ -44,7 +44,7 @@ class MatchingData(TrainingData):
     """Pairs to train on."""
 
     visual: FeatureArray  # features of photos or regions, by the rows that samplers name
-    text: TextInput  # sentences or phrases, likewise
+    text: TextData  # sentences or phrases, likewise
     pairs: RegionPhrasePairs | NDArray[np.int64]  # regions and phrases; or the row of the photo of each sentence
     training_texts: Callable[[], Sequence[str]]  # every training text, as often as it occurs: what a vocabulary counts
     encoder: Texts
@@ -104,10 +104,10 @@ class Texts:
         assert self.features is not None  # noqa: S101 - as the settings say
         return self.features
 
-    def encode_phrases(self, run: Run, phrases: Sequence[str]) -> TextInput:
+    def encode_phrases(self, run: Run, phrases: Sequence[str]) -> TextData:
         return phrases if self.features is None else phrase_vectors(self.features, phrases, run.on_progress)
 
-    def encode_captions(self, rows: NDArray[np.int64]) -> TextInput:
+    def encode_captions(self, rows: NDArray[np.int64]) -> TextData:
         return self.caption_texts(rows) if self.caption_vectors is None else self.caption_vectors[rows]
 
     def caption_texts(self, rows: NDArray[np.int64]) -> list[str]:

@@ -135,7 +135,7 @@ def _vectors_by_name(arrays: Arrays) -> tuple[list[str], int, Callable[[int, int
 
 
 @dataclass(frozen=True)
-class Regions:
+class ImportedRegions:
     """The regions of a photo as a file has them; the size is that of the photo to which the boxes belong."""
 
     features: Floats
@@ -145,7 +145,9 @@ class Regions:
 
 
 @contextmanager
-def open_regions(path: Path, boxes: Path | None = None, ids: list[str] | None = None) -> Iterator[Table[Regions]]:
+def open_regions(
+    path: Path, boxes: Path | None = None, ids: list[str] | None = None
+) -> Iterator[Table[ImportedRegions]]:
     """Open a file or folder of region features; `boxes` is a file with the boxes, if they are not in it."""
     if path.is_dir():
         yield _open_folder(path)
@@ -163,19 +165,19 @@ def open_regions(path: Path, boxes: Path | None = None, ids: list[str] | None = 
         with readable(path):
             layout = _layout(arrays, known)
 
-        def read(index: int) -> Regions:
+        def read(index: int) -> ImportedRegions:
             with readable(path):
                 return _read_regions(path, layout.read(index))
 
         yield Table(layout.names, read)
 
 
-def _open_folder(folder: Path) -> Table[Regions]:
+def _open_folder(folder: Path) -> Table[ImportedRegions]:
     files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _SUFFIXES)
     if not files:
         raise DatasetError(f"{folder}: has no files of regions ({', '.join(_SUFFIXES)})")
 
-    def read(index: int) -> Regions:
+    def read(index: int) -> ImportedRegions:
         with open_arrays(files[index]) as arrays, readable(files[index]):
             return _read_regions(files[index], _known(arrays.numbers))
 
@@ -266,7 +268,7 @@ def _cell_layout(arrays: Arrays, known: Mapping[str, Any], cells: Mapping[str, M
     return Table(names, photo)
 
 
-def _read_regions(path: Path, arrays: Mapping[str, Any]) -> Regions:
+def _read_regions(path: Path, arrays: Mapping[str, Any]) -> ImportedRegions:
     for key in ("features", "boxes"):
         if key not in arrays:
             raise DatasetError(f"{path}: has no array called {key}")
@@ -289,11 +291,11 @@ def _read_regions(path: Path, arrays: Mapping[str, Any]) -> Regions:
     numbers = {key: float(np.ravel(arrays[key][()])[0]) for key in ("counts", "width", "height") if key in arrays}
     used = np.arange(len(corners)) < int(numbers["counts"]) if "counts" in numbers else corners.any(1) | vectors.any(1)
     size = (numbers["width"], numbers["height"]) if {"width", "height"} <= numbers.keys() else None
-    return Regions(vectors[used], corners[used], None if scores is None else scores[used], size)
+    return ImportedRegions(vectors[used], corners[used], None if scores is None else scores[used], size)
 
 
 def _in_photo(
-    path: Path, photo: str, found: Regions, size: tuple[int, int], box_format: BoxFormat
+    path: Path, photo: str, found: ImportedRegions, size: tuple[int, int], box_format: BoxFormat
 ) -> tuple[Proposals, Floats]:
     """Return the boxes of a photo in its pixels, best first, and their vectors in this order."""
     width, height = size
