@@ -32,7 +32,6 @@ from deixis.vision.feature_store import FeatureStore
 class GroundingExamples:
     """Text inputs with their photos, as columns."""
 
-    ids: tuple[str, ...]  # photo ids
     photos: RegionBatch  # regions of the photos, in half precision
     text: TextBatch  # words, and the phrases that have boxes
     photo: Tensor  # index of each text input's photo
@@ -72,7 +71,6 @@ def collect_examples(
     Photos without such a phrase are skipped, and so are captions that describe another photo or a single region. All
     other photos must be in the feature store, which must have proposals.
     """
-    ids: list[str] = []
     regions: list[RegionInputs] = []
     stems: list[set[str]] = []
     rows: list[_Row] = []
@@ -80,10 +78,11 @@ def collect_examples(
     for number, photo in enumerate(photos):
         first_caption = rows[-1].caption + 1 if rows else 0
         boxes_of = _chain_boxes(photo, store)
-        if own := _photo_rows(photo, boxes_of, len(ids), first_caption, len(chains), context=settings.sentence_context):
+        if own := _photo_rows(
+            photo, boxes_of, len(stems), first_caption, len(chains), context=settings.sentence_context
+        ):
             chains += boxes_of.values()
             rows += own
-            ids.append(photo.id)
             read = read_regions(store, photo.id, max_proposals, cells=settings.use_feature_map)
             regions.append(_to_half(read, regions, settings.feature_grid))
             words = (word for caption in photo.sentences for word in words_of_tokens(caption.tokens))
@@ -94,14 +93,13 @@ def collect_examples(
 
     known = sorted({stem(word) for word in table.vocabulary.words})
     stem_ids = {word: number for number, word in enumerate(known, start=1)}
-    photo_stems = torch.zeros(len(ids), len(stem_ids) + 1, dtype=torch.bool)
+    photo_stems = torch.zeros(len(stems), len(stem_ids) + 1, dtype=torch.bool)
     for row, of_photo in zip(photo_stems, stems, strict=True):
         row[[0, *(stem_ids[word] for word in of_photo if word in stem_ids)]] = True
     heads = [np.array([stem_ids.get(stem(row.text.words[end - 1]), 0) for _, end in row.text.spans]) for row in rows]
     text = TextBatch.collate([row.text for row in rows], table)
     most = text.mask.shape[1]
     return GroundingExamples(
-        ids=tuple(ids),
         photos=RegionBatch.collate(regions, cells=settings.use_feature_map, dtype=torch.float16),
         text=text,
         photo=torch.tensor([row.photo for row in rows]),

@@ -103,7 +103,7 @@ def _tune(
         scores |= _scores(f"_by_{similarity}", sentences, references, [int(each[0]) for each in order])
         scores |= {f"k_{similarity}": best.neighbours, f"m_{similarity}": best.m}
         config = replace(config, **{similarity: best})  # type: ignore[arg-type]
-    return replace(config, tuned_on=len(sentences)), scores
+    return config, scores
 
 
 def _scores(

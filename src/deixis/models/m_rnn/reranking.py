@@ -47,7 +47,6 @@ class RerankConfig:
     neighbour_feature: NeighbourFeature = "refined"
     bleu: RerankSettings = field(default_factory=lambda: RerankSettings("bleu"))
     cider: RerankSettings = field(default_factory=lambda: RerankSettings("cider"))
-    tuned_on: int = 0  # number of photos that k and m were chosen on; 0 for the paper's
     neighbour_distance: NeighbourDistance = "cosine"
     bleu_form: BleuForm = "smoothed"
 

@@ -101,8 +101,8 @@ class TripletLoss:
         return LossValue(torch.stack(list(terms.values())).sum(), {name: term.detach() for name, term in terms.items()})
 
     def _hinges(self, triplets: Triplets) -> Tensor:
-        mined = hardest_negatives(triplets.targets, triplets.pool, triplets.allowed, self.max_negatives)
-        near, far = distance(triplets.targets, triplets.positives), distance_of_cosine(mined.cosines)
+        cosines = hardest_negatives(triplets.targets, triplets.pool, triplets.allowed, self.max_negatives)
+        near, far = distance(triplets.targets, triplets.positives), distance_of_cosine(cosines)
         return ranking_hinges(-near, -far, self.margin).sum()
 
 
@@ -121,9 +121,9 @@ class HardestLoss:
         )
 
     def _hinges(self, triplets: Triplets) -> Tensor:
-        mined = hardest_negatives(triplets.targets, triplets.pool, triplets.allowed, 1)
+        cosines = hardest_negatives(triplets.targets, triplets.pool, triplets.allowed, 1)
         near = (triplets.targets * triplets.positives).sum(dim=1)
-        return ranking_hinges(near, mined.cosines, self.margin)[:, 0]
+        return ranking_hinges(near, cosines, self.margin)[:, 0]
 
 
 @dataclass(frozen=True)

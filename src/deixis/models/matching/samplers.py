@@ -9,7 +9,6 @@ Rows of `visual` are regions or photos, rows of `text` are phrases or sentences,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -61,22 +60,15 @@ class LabelledPairs:
     matches: Tensor  # (N,) of bool; half of the pairs match
 
 
-class Mined(NamedTuple):
-    """Negatives of P targets, (P, k), the hardest first."""
-
-    cosines: Tensor  # with the target, with gradients; -inf where there are fewer than k negatives
-    positions: Tensor  # in the pool
-
-
-def hardest_negatives(targets: Tensor, pool: Tensor, allowed: Tensor, count: int) -> Mined:
-    """Find the nearest allowed negatives of each target: the K hardest of steps 3a and 3b.
+def hardest_negatives(targets: Tensor, pool: Tensor, allowed: Tensor, count: int) -> Tensor:
+    """Return the cosines of each target with its nearest allowed negatives: the K hardest of steps 3a and 3b.
 
     For a target and its positive, the loss of a triplet decreases with the distance of the negative, so the nearest
     negatives have the highest loss. `targets` (P, d) and `pool` (N, d) have unit length, `allowed` is (P, N); `count`
-    is K of Algorithm 1.
+    is K of Algorithm 1. The result is (P, K), the hardest first, and −∞ where there are fewer negatives.
     """
     cosines = (targets @ pool.T).masked_fill(~allowed, -torch.inf)
-    return Mined(*cosines.topk(min(count, cosines.shape[1]), dim=1))
+    return cosines.topk(min(count, cosines.shape[1]), dim=1).values
 
 
 def distance_of_cosine(cosine: Tensor) -> Tensor:
