@@ -171,7 +171,7 @@ def read_source(
             questions += (these := list(in_photo))
             phrases = [question.phrase for question in these]
             scores = grounder.compare(grounder.encode_regions(regions), grounder.encode_phrases(phrases))
-            own_figures.append(grounder.presence(scores.max(axis=0)))
+            own_figures.append(grounder.model.presence_probability(scores.max(axis=0)))
             features.append(model.features(regions, phrases))
             on_progress("asking photos", photo + 1, len(photos))
     return Source(name, questions, np.concatenate(features), np.concatenate(own_figures).astype(np.float64))

@@ -109,7 +109,7 @@ def test_without_its_photo_model_the_figure_is_the_grounders_own(
     assert figures(open_grounder(*fitted).ground_regions(cat, SENTENCE)) == figures(alone)
     sentence = Sentence(SENTENCE)
     own = grounder.compare(_regions(grounder, cat), grounder.encode_phrases(sentence.phrases))
-    np.testing.assert_allclose(figures(alone), grounder.presence(own.max(axis=0)), rtol=1e-4)
+    np.testing.assert_allclose(figures(alone), grounder.model.presence_probability(own.max(axis=0)), rtol=1e-4)
 
 
 def _regions(grounder: GrounderPipeline, photo: PhotoProposals) -> np.ndarray:

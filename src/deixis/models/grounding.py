@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image
 
 from deixis import geometry
-from deixis.arrays import Floats, logistic, softmax
+from deixis.arrays import Floats, softmax
 from deixis.errors import DeixisError
 from deixis.language.features.base import Text, transform_in_chunks
 from deixis.language.sentence import Phrase, Sentence, parents
@@ -250,10 +250,6 @@ class RegionPipeline(Pipeline):
     def compare(self, visual: Floats, text: Floats) -> Floats:
         """Score encoded regions or photos (rows) against encoded phrases or sentences (columns)."""
         return np.asarray(self.model.scores(visual, text))
-
-    def presence(self, scores: Floats) -> Floats:
-        """Probability that photos show phrases, if half of all photos did, from the scores of their best regions."""
-        return np.asarray(logistic(scores), dtype=np.float32)
 
     @property
     def has_common_space(self) -> bool:

@@ -61,7 +61,7 @@ def test_without_layers_a_score_is_the_dot_product_of_vectors() -> None:
     found = run(
         network, RegionBatch.collate([photo]), [0], TextBatch.collate(make_text_inputs(SENTENCE, [(0, 2)]), WORDS)
     )
-    torch.testing.assert_close(found.scores[0], found.phrase_vectors[0] @ found.region_vectors[0].T)
+    torch.testing.assert_close(found.scores[0], network.phrase_vectors(found.phrases)[0] @ found.region_vectors[0].T)
     likely = network.objectness_weight.item() * math.log(photo.objectness[2] / (1 - photo.objectness[2]))
     assert float(found.region_vectors[0, 2, -1]) == pytest.approx(likely, rel=1e-4)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 from deixis.language.tagger import tag
 
@@ -21,13 +20,6 @@ NO_NOUN = "phrase without a noun"
 ARTICLE_AND_PLURAL = "article with a plural"
 NUMBER_AND_SINGULAR = "number with a singular"
 AGREEMENT = "verb agreement"
-
-
-class Problem(NamedTuple):
-    """A problem of a sentence and the words that have it."""
-
-    name: str
-    text: str
 
 
 def _word_set(text: str) -> frozenset[str]:
@@ -95,25 +87,23 @@ _LIKE_VOWEL = re.compile(
 )
 
 
-def problems(words: Sequence[str], tags: Sequence[str] | None = None) -> list[Problem]:
-    """Return the grammatical problems of words as `deixis.tokens.words` gives them; by default, the tagger's `tags`.
+def problems(words: Sequence[str], tags: Sequence[str] | None = None) -> list[str]:
+    """Return the names of the grammatical problems of words as `deixis.tokens.words` gives them; by default, the tagger's `tags`.
 
-    >>> [problem.name for problem in problems("a white is standing next to a elephant".split())]
+    >>> problems("a white is standing next to a elephant".split())
     ['wrong article', 'phrase without a noun']
-    >>> problems("a red flags and a man in a".split())
-    [Problem(name='article with a plural', text='a red flags'), Problem(name='unfinished', text='a')]
     >>> problems("two dogs run through the snow".split())
     []
     """
     tags = tag(words) if tags is None else tags
-    return [
-        *_wrong_articles(words),
-        *_doubled_words(words),
-        *_repetitions(words, tags),
-        *_noun_phrases(words, tags),
-        *_verbs(words, tags),
-        *_ending(words),
-    ]
+    of_sentence = {
+        WRONG_ARTICLE: fix_articles(words) != tuple(words),
+        DOUBLED_WORD: any(_is_doubled(*pair) for pair in pairwise(words)),
+        REPETITION: _is_repetitive(words, tags),
+        AGREEMENT: _disagrees(words, tags),
+        UNFINISHED: bool(words) and words[-1] in _NEVER_LAST,
+    }
+    return [*(name for name, is_so in of_sentence.items() if is_so), *_noun_phrases(words, tags)]
 
 
 def fix_articles(words: Sequence[str]) -> tuple[str, ...]:
@@ -140,26 +130,17 @@ def starts_with_vowel(word: str) -> bool:
     return word[:1] in tuple("aeiou") and not _LIKE_CONSONANT.match(word)
 
 
-def _wrong_articles(words: Sequence[str]) -> Iterator[Problem]:
-    for index, (word, fixed) in enumerate(zip(words, fix_articles(words), strict=True)):
-        if word != fixed:
-            yield Problem(WRONG_ARTICLE, " ".join(words[index : index + 2]))
+def _is_doubled(word: str, after: str) -> bool:
+    return (word == after and word not in _DOUBLED) or (word in _BE and after in _BE)
 
 
-def _doubled_words(words: Sequence[str]) -> Iterator[Problem]:
-    for word, after in pairwise(words):
-        if (word == after and word not in _DOUBLED) or (word in _BE and after in _BE):
-            yield Problem(DOUBLED_WORD, f"{word} {after}")
-
-
-def _repetitions(words: Sequence[str], tags: Sequence[str]) -> Iterator[Problem]:
-    """Find repeated words, and things that are named twice as if they were two."""
+def _is_repetitive(words: Sequence[str], tags: Sequence[str]) -> bool:
+    """Whether words are repeated, or a thing is named twice as if it were two."""
     count = len(words)
     for index in range(count - 2):  # "a white and white dog", "with buildings and buildings"
         is_named = tags[index][:2] in ("JJ", "NN") or words[index] in _ADJECTIVES
         if is_named and words[index + 1] in ("and", "or") and words[index + 2] == words[index]:
-            yield Problem(REPETITION, " ".join(words[index : index + 3]))
-            return
+            return True
     for size in range(count // 2, 1, -1):  # "a man in a shirt and a man in a shirt"
         for start in range(count - 2 * size + 1):
             for gap in (0, 1):
@@ -169,17 +150,16 @@ def _repetitions(words: Sequence[str], tags: Sequence[str]) -> Iterator[Problem]
                 # "a train on a train track" repeats nothing
                 complete = end >= count or tags[end] not in _NOUNS
                 if joined and complete and list(words[start : start + size]) == list(words[again:end]):
-                    yield Problem(REPETITION, " ".join(words[start:end]))
-                    return
+                    return True
     first: dict[str, int] = {}
     for index, word in enumerate(words):
         is_head = tags[index] in _NOUNS and not (index + 1 < len(words) and tags[index + 1] in _NOUNS)
         if not is_head or word in _REPEATABLE or words[index - 1] in _OTHERS:
             continue
         if word in first and first[word] < index - 1 and _same_phrase(words, tags, first[word], index):
-            yield Problem(REPETITION, " ".join(words[first[word] : index + 1]))
-            return
+            return True
         first.setdefault(word, index)
+    return False
 
 
 def _same_phrase(words: Sequence[str], tags: Sequence[str], first: int, second: int) -> bool:
@@ -199,7 +179,7 @@ def _phrase_before(words: Sequence[str], tags: Sequence[str], noun: int) -> tupl
     return tuple(words[max(start - 1, 0) : noun])
 
 
-def _noun_phrases(words: Sequence[str], tags: Sequence[str]) -> Iterator[Problem]:
+def _noun_phrases(words: Sequence[str], tags: Sequence[str]) -> Iterator[str]:
     for start, word in enumerate(words):
         if word in _DETERMINERS or word in _NUMBERS:
             head, end = _head(words, tags, start + 1)
@@ -207,16 +187,16 @@ def _noun_phrases(words: Sequence[str], tags: Sequence[str]) -> Iterator[Problem
             is_first = head == start + 1 + _adjectives(words, tags, start + 1)
             if head is None:
                 if word in _DETERMINERS and _lacks_noun(words, tags, start, end):
-                    yield Problem(NO_NOUN, " ".join(words[start : end + 1]))
+                    yield NO_NOUN
             elif not is_first:
                 continue
             elif word in _ARTICLES and _is_plural(words[head], tags[head]):
                 if _COUNTING.isdisjoint(words[start + 1 : head]):
-                    yield Problem(ARTICLE_AND_PLURAL, " ".join(words[start:end]))
+                    yield ARTICLE_AND_PLURAL
             elif word in _NUMBERS and _is_singular(words[head], tags[head]):
-                yield Problem(NUMBER_AND_SINGULAR, " ".join(words[start:end]))
+                yield NUMBER_AND_SINGULAR
         elif tags[start] == "IN" and word not in ("that", "as") and "".join(words[start + 1 : start + 2]) in _BE:
-            yield Problem(NO_NOUN, f"{word} {words[start + 1]}")
+            yield NO_NOUN
 
 
 def _adjectives(words: Sequence[str], tags: Sequence[str], start: int) -> int:
@@ -270,25 +250,19 @@ def _is_singular(word: str, kind: str) -> bool:
     return kind == "NN" and not word.endswith("s") and word not in _NOT_SINGULAR
 
 
-def _verbs(words: Sequence[str], tags: Sequence[str]) -> Iterator[Problem]:
-    """A form of *be* or *have* that does not fit the subject, where the subject is clear."""
+def _disagrees(words: Sequence[str], tags: Sequence[str]) -> bool:
+    """Whether a form of *be* or *have* does not fit the subject, where the subject is clear."""
     verb = next((i for i, word in enumerate(words) if word in ("is", "are", "was", "were", "has", "have")), None)
     if not verb or words[0] in ("there", "it", "this", "that", "here"):
-        return
+        return False
     head, end = _head(words, tags, 0)
     if head is None or end > verb or words[head] in _COLLECTIVES or not _COLLECTIVES.isdisjoint(words[:verb]):
-        return
+        return False
     between = range(end, verb)
     simple = all(tags[index][:2] in ("IN", "DT", "JJ", "NN", "CD", "PR") for index in between)
     if not simple or "and" in words[:verb] or (between and tags[end] != "IN"):
-        return
+        return False
     plural = _is_plural(words[head], tags[head]) or words[0] in _NUMBERS
     singular = tags[head] == "NN" and words[0] in ("a", "an", "one", "another") and not plural
     fits = {"is": singular, "was": singular, "has": singular, "are": plural, "were": plural, "have": plural}
-    if (plural or singular) and not fits[words[verb]]:
-        yield Problem(AGREEMENT, " ".join(words[: verb + 1]))
-
-
-def _ending(words: Sequence[str]) -> Iterator[Problem]:
-    if words and words[-1] in _NEVER_LAST:
-        yield Problem(UNFINISHED, words[-1])
+    return (plural or singular) and not fits[words[verb]]

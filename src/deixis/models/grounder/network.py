@@ -153,8 +153,7 @@ class NetworkOutput:
     scores: Tensor  # (b, phrases, regions); −∞ for padded regions
     phrases: Tensor  # (b, phrases, d) states for box refinement
     regions: Tensor  # (b, regions, d)
-    phrase_vectors: Tensor  # (b, phrases, d + 1) vectors of the dot product
-    region_vectors: Tensor  # (photos, regions, d + 1)
+    region_vectors: Tensor  # (photos, regions, d + 1) of the dot product
 
 
 class WordEncoder(GRUEncoder):
@@ -317,8 +316,7 @@ class GrounderNetwork(nn.Module):
         dtype = photos.boxes.dtype
         with torch.autocast(encoded.device.type, enabled=False):  # half precision would change the ranking
             region_vectors = self.region_vectors(encoded.to(dtype), photos.objectness)
-            phrase_vectors = self.phrase_vectors(phrases.to(dtype))
-            scores = phrase_vectors @ region_vectors[photo_of].transpose(1, 2)
+            scores = self.phrase_vectors(phrases.to(dtype)) @ region_vectors[photo_of].transpose(1, 2)
         region_mask = photos.mask[photo_of]
         if self.fusion is not None:
             word_mask = torch.arange(words.shape[1], device=words.device) < text.lengths.to(words.device)[:, None]
@@ -330,7 +328,7 @@ class GrounderNetwork(nn.Module):
                 fused = self.fusion.matching
                 scores = scores + fused.phrases(phrases.to(dtype)) @ fused.regions(regions.to(dtype)).transpose(1, 2)
         scores = scores.masked_fill(~region_mask[:, None], -torch.inf)
-        return NetworkOutput(scores, phrases.to(dtype), regions.to(dtype), phrase_vectors, region_vectors)
+        return NetworkOutput(scores, phrases.to(dtype), regions.to(dtype), region_vectors)
 
     def refine(self, output: NetworkOutput, boxes: Tensor, chosen: Tensor, *, members: bool = False) -> Tensor:
         """Refined boxes (b, phrases, c, 4) of the regions `chosen` (b, phrases, c); `boxes` are (b, regions, 4).

@@ -55,11 +55,6 @@ class GrounderPipeline(RegionPipeline):
     def encode_regions(self, regions: RegionInputs) -> Floats:
         return self.model.prepare_visual(regions)
 
-    def presence(self, scores: Floats) -> Floats:
-        if self.model.settings.presence_weight:
-            return self.model.presence_probability(scores)
-        return super().presence(scores)
-
     def score_phrases(self, regions: PhotoProposals, sentence: Sentence, phrases: Sequence[Phrase]) -> PhraseScores:
         inputs = make_region_inputs(regions, cells=self.model.settings.use_feature_map)
         spans = to_word_spans(sentence.tokens, [phrase.span for phrase in phrases])
