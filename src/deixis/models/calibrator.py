@@ -129,9 +129,7 @@ def random_halves(counts: Mapping[str, int], seed: int = 0) -> Iterator[tuple[In
     yield second, first
 
 
-def conditional_logit(
-    groups: Sequence[Floats], answers: Sequence[BoolArray], weights: Sequence[float], *, ridge: float = _RIDGE
-) -> FloatArray:
+def conditional_logit(groups: Sequence[Floats], answers: Sequence[BoolArray], weights: Sequence[float]) -> FloatArray:
     """Fit non-negative coefficients that rank the right rows of each group above its other rows.
 
     The loss is the negative log probability of the right rows in a softmax over the rows of a group, of which at least
@@ -155,9 +153,9 @@ def conditional_logit(
         scores = rows @ coefficients
         powers = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), counts))
         every, correct = np.add.reduceat(powers, starts), np.add.reduceat(powers * right, starts) + _TINY
-        value = share @ (np.log(every) - np.log(correct)) + ridge * (coefficients**2).sum()
+        value = share @ (np.log(every) - np.log(correct)) + _RIDGE * (coefficients**2).sum()
         error = powers / np.repeat(every, counts) - powers * right / np.repeat(correct, counts)
-        return float(value), rows.T @ (np.repeat(share, counts) * error) + 2 * ridge * coefficients
+        return float(value), rows.T @ (np.repeat(share, counts) * error) + 2 * _RIDGE * coefficients
 
     size = rows.shape[1]
     found = minimize(loss, np.ones(size), jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * size).x

@@ -125,13 +125,8 @@ class ModelSpec:
         """
         return self.defaults.with_values(self.preset_values[name], f"{self.presets}: {name}")
 
-    def choose_settings(
-        self,
-        source: str | Path | None = None,
-        assignments: Sequence[str] = (),
-        values: Mapping[str, Any] | None = None,
-    ) -> Settings:
-        """Return the defaults, changed by a preset or a JSON file, then by assignments and values.
+    def choose_settings(self, source: str | Path | None = None, assignments: Sequence[str] = ()) -> Settings:
+        """Return the defaults, changed by a preset or a JSON file, then by assignments.
 
         Examples
         --------
@@ -156,7 +151,7 @@ class ModelSpec:
             others = [] if setting in settings.names else _models_with(setting)
             if others:
                 raise DeixisError(f"--set {assignment}: a setting of {', '.join(others)}, not of {self.name}")
-        return settings.with_assignments(assignments).with_values(values or {})
+        return settings.with_assignments(assignments)
 
 
 def lazy(target: str) -> Callable[..., Any]:

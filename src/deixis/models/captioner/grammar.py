@@ -88,7 +88,7 @@ _LIKE_VOWEL = re.compile(
 
 
 def problems(words: Sequence[str], tags: Sequence[str] | None = None) -> list[str]:
-    """Return the names of the grammatical problems of words as `deixis.tokens.words` gives them; by default, the tagger's `tags`.
+    """Name the grammatical problems of words as `deixis.tokens.words` gives them; by default, the tagger's `tags`.
 
     >>> problems("a white is standing next to a elephant".split())
     ['wrong article', 'phrase without a noun']

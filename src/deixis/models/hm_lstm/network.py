@@ -6,6 +6,7 @@ Symbols are the paper's. `docs/reference/models/hm-lstm.md` lists the choices th
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,14 +15,13 @@ from torch.nn import functional
 from deixis.data.pairs import Integers
 from deixis.models.hm_lstm.spec import HMLSTMSettings
 from deixis.models.hm_lstm.trees import TreeBatch
-from deixis.models.networks import WordEmbedding, last_states, move_tensors
+from deixis.models.networks import WordEmbedding, last_states
 from deixis.runtime import Array, Function
 
 
-def to_tensors(trees: TreeBatch[Integers], device: str | torch.device = "cpu") -> TreeBatch[Tensor]:
-    """Copy trees to a device."""
-    arrays = {name: torch.from_numpy(getattr(trees, name)) for name in TreeBatch.ARRAYS}
-    return move_tensors(replace(trees, **arrays), device)  # type: ignore[arg-type]
+def to_tensors(trees: TreeBatch[Integers]) -> TreeBatch[Tensor]:
+    arrays: dict[str, Any] = {name: torch.from_numpy(getattr(trees, name)) for name in TreeBatch.ARRAYS}
+    return cast("TreeBatch[Tensor]", replace(trees, **arrays))
 
 
 class TreeLSTM(nn.Module):

@@ -32,11 +32,9 @@ def caption_perplexity(
     )
 
 
-def caption_cider(
-    model: MRNN, photos: PhotoInputs, references: Sequence[Sequence[Sequence[str]]], decoding: Decoding | None = None
-) -> float:
-    """CIDEr-D, in percent, of generated captions, over the photos that have references; by default with a beam of 5."""
-    best = [sentences[0].words for sentences in model.generate(photos, decoding)]
+def caption_cider(model: MRNN, photos: PhotoInputs, references: Sequence[Sequence[Sequence[str]]]) -> float:
+    """CIDEr-D, in percent, of captions generated with a beam of 5, over the photos that have references."""
+    best = [sentences[0].words for sentences in model.generate(photos)]
     known = [row for row, captions in enumerate(references) if captions]
     captions = CaptionSet(tuple(map(str, known)), [best[row] for row in known], [references[row] for row in known])
     return 100 * float(cider(captions).cider_d.mean())
