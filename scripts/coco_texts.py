@@ -2,7 +2,8 @@
 
 The folder holds `captions`, `questions`, `labels` and `boxes` as ``.jsonl.xz`` (one photo a line, by COCO's id) and
 `dev.txt`. Boxes are fractions of the photo. A photo whose boxes are not complete has no boxes here: a proposal head
-would learn that its other things are background.
+would learn that its other things are background. One with boxes and no text gets the names of its things as its text;
+every fifth of them is held out, to measure how well class names are located (``benchmarks/class_names.py``).
 """
 
 from __future__ import annotations
@@ -59,6 +60,13 @@ def plural(name: str) -> str:
     return f"{first} {last}".strip()
 
 
+def things_of(photo: CocoPhoto) -> str:
+    """Return the classes of a photo as a caption: "a dog, people and a car"."""
+    counts = Counter(name for name, _ in photo.boxes)
+    *first, last = [f"a {name}" if count == 1 else plural(name) for name, count in counts.most_common(4)]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def sentence_of(question: str, answer: str) -> str | None:
     """Return the caption that a question was made from, as far as its words tell."""
     words = question.split()
@@ -79,7 +87,31 @@ def sentence_of(question: str, answer: str) -> str | None:
 
 
 def read_coco(folder: Path) -> tuple[list[CocoPhoto], list[CocoPhoto], list[CocoPhoto]]:
-    """Return photos with captions, photos with question sentences or boxes only, and the dev photos."""
+    """Return photos with captions, photos with sentences from questions or from class names, and the dev photos."""
+    photos = read_photos(folder)
+    dev, located = dev_ids(folder), {each.id for each in read_located(folder)}
+    for each in photos:
+        if each.boxes and not each.texts:
+            each.questions = [things_of(each)]
+    kept = [each for each in photos if each.texts]
+    train = [each for each in kept if each.id not in dev | located]
+    return (
+        [each for each in train if each.captions],
+        [each for each in train if not each.captions],
+        [each for each in kept if each.id in dev],
+    )
+
+
+def read_located(folder: Path) -> list[CocoPhoto]:
+    """Return the photos with complete boxes that teach nothing: those of dev, and some of those without text."""
+    complete = [each for each in read_photos(folder) if each.boxes]
+    dev = dev_ids(folder)
+    without = [each for each in complete if not each.texts and each.id not in dev]
+    return sorted([*(each for each in complete if each.id in dev), *without[::5]], key=lambda each: each.id)
+
+
+def read_photos(folder: Path) -> list[CocoPhoto]:
+    """Return all photos that have a text or complete boxes, by id, with their labels."""
     photos: dict[int, CocoPhoto] = {}
 
     def photo(row: dict[str, Any]) -> CocoPhoto:
@@ -96,14 +128,11 @@ def read_coco(folder: Path) -> tuple[list[CocoPhoto], list[CocoPhoto], list[Coco
     for row in rows(folder, "labels"):
         if row["id"] in photos:
             photo(row).labels = row["labels"]
-    dev = {int(Path(name).stem) for name in (folder / "dev.txt").read_text().split()}
-    kept = [each for _, each in sorted(photos.items()) if each.texts]
-    train = [each for each in kept if each.id not in dev]
-    return (
-        [each for each in train if each.captions],
-        [each for each in train if not each.captions],
-        [each for each in kept if each.id in dev],
-    )
+    return [each for _, each in sorted(photos.items())]
+
+
+def dev_ids(folder: Path) -> set[int]:
+    return {int(Path(name).stem) for name in (folder / "dev.txt").read_text().split()}
 
 
 MISLEADING = ("hot dog", "teddy bear")

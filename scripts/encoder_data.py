@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import io
-from concurrent.futures import ProcessPoolExecutor
+import os
+from collections import defaultdict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,26 +18,52 @@ from PIL import Image
 from torch import Tensor
 from torch.nn import functional
 
+DECODED = 1024
+"""Photos that are decoded before they are copied to the GPU together."""
+
 
 def decode(data: bytes) -> np.ndarray:
     with Image.open(io.BytesIO(data)) as photo:
-        return np.asarray(photo.convert("RGB").resize((266, 266), Image.Resampling.BICUBIC))
+        return np.asarray(photo.convert("RGB"))
 
 
-def read_photos(folder: Path, files: np.ndarray, device: str) -> Tensor:
-    """Return the packed photos as (n, 3, 266, 266) on a device; all of COCO would fill the memory twice."""
-    blobs: dict[str, bytes] = {}
-    for path in sorted(folder.glob("photos_*.npz")):
-        pack = np.load(path)
-        data, offsets = pack["data"].tobytes(), pack["offsets"]
-        for number, name in enumerate(pack["ids"]):
-            blobs[str(name)] = data[offsets[number] : offsets[number + 1]]
-    wanted = [blobs[str(Path(str(file)).with_suffix(""))] for file in files]
-    pixels = torch.empty((len(wanted), 3, 266, 266), dtype=torch.uint8, device=device)
-    with ProcessPoolExecutor() as pool:
-        for number, square in enumerate(pool.map(decode, wanted, chunksize=64)):
-            pixels[number] = torch.from_numpy(square).to(device).permute(2, 0, 1)
+def read_photos(folder: Path, files: Sequence[str], device: str) -> Tensor:
+    """Return packed photos as (n, 3, side, side) on a device. Threads decode, because Pillow releases the lock."""
+    rows_of: dict[str, list[int]] = defaultdict(list)
+    for row, file in enumerate(files):
+        rows_of[id_of(file)].append(row)
+    pixels, read = torch.empty(0), 0
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for path in sorted(folder.glob("photos_*.npz")):
+            pack = np.load(path)
+            data, parts = pack["data"], list(pairwise(pack["offsets"].tolist()))
+            wanted = [
+                (row, *part)
+                for name, part in zip(pack["ids"], parts, strict=True)
+                for row in rows_of.get(str(name), ())
+            ]
+            for begin in range(0, len(wanted), DECODED):
+                rows, starts, ends = zip(*wanted[begin : begin + DECODED], strict=True)
+                blobs = [data[start:end].tobytes() for start, end in zip(starts, ends, strict=True)]
+                squares = torch.from_numpy(np.stack(list(pool.map(decode, blobs))))
+                if not read:
+                    pixels = torch.empty((len(files), 3, *squares.shape[1:3]), dtype=torch.uint8, device=device)
+                pixels[list(rows)] = squares.to(device).permute(0, 3, 1, 2)
+                read += len(rows)
+    if read != len(files):
+        raise SystemExit(f"{folder}: {len(files) - read:,} of {len(files):,} photos are not packed there")
     return pixels
+
+
+def id_of(file: str) -> str:
+    """Return the name of a file in the packs."""
+    return str(Path(file).with_suffix(""))
+
+
+def photos_without_text(folder: Path, arrays: dict[str, np.ndarray]) -> list[str]:
+    """Return the packed photos that no split of the examples has."""
+    packed = {str(name) for path in folder.glob("photos_*.npz") for name in np.load(path)["ids"]}
+    return sorted(packed - {id_of(str(file)) for name in arrays if name.endswith("_files") for file in arrays[name]})
 
 
 class Examples:
@@ -50,7 +80,8 @@ class Examples:
         self.boxes = tensor("boxes")
         self.annotated = self.boxes[:, 0, 0] >= 0
         self.partial = tensor("partial")
-        self.pixels = read_photos(photos, arrays[f"{split}_files"], device)
+        self.labels = tensor("labels") if f"{split}_labels" in arrays else None
+        self.pixels = read_photos(photos, arrays[f"{split}_files"].tolist(), device)
 
     def __len__(self) -> int:
         return len(self.captions)
@@ -103,8 +134,24 @@ class View:
 def source_shares(arrays: dict[str, np.ndarray], shares: str, device: str) -> Tensor:
     """Return how often each training photo is drawn; `shares` is such as ``coco=2,iapr=0.3``, other sources have 1."""
     given = {name: float(share) for name, share in (pair.split("=") for pair in shares.split(",") if pair)}
+    sources = arrays["sources"].tolist()
+    if unknown := given.keys() - set(sources):
+        raise SystemExit(f"shares: no source is named {', '.join(sorted(unknown))}; there are {', '.join(sources)}")
     source = torch.from_numpy(arrays["train_source"]).to(device)
-    return torch.tensor([given.get(name, 1.0) for name in arrays["sources"].tolist()], device=device)[source]
+    return torch.tensor([given.get(name, 1.0) for name in sources], device=device)[source]
+
+
+@torch.no_grad()
+def draw_groups(vectors: Tensor, share: Tensor, count: int, group: int, nearest: int = 32) -> Tensor:
+    """Draw `count` different photos in groups: a photo and some of its nearest, which are its hard negatives."""
+    first = torch.multinomial(share, count // group)
+    scores = vectors[first] @ vectors.T
+    scores[torch.arange(len(first), device=scores.device), first] = -torch.inf
+    near = scores.topk(min(nearest, len(vectors) - 1)).indices
+    drawn = near.gather(1, torch.multinomial(share[near], group - 1))
+    rows = torch.cat([first, drawn.flatten()]).unique()
+    others = share.index_fill(0, rows, 0)
+    return torch.cat([rows, torch.multinomial(others, count - len(rows))]) if len(rows) < count else rows
 
 
 class NounPhotos:

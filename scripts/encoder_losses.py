@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -28,10 +27,11 @@ class Grounded:
 class Losses(nn.Module):
     """The losses, with a trained inverse temperature for each kind of comparison."""
 
-    def __init__(self, smoothing: float) -> None:
+    def __init__(self, smoothing: float, width: int = 0, classes: int = 0) -> None:
         super().__init__()
         self.smoothing = smoothing
         self.sharpness = nn.Parameter(torch.full((4,), math.log(20.0)))
+        self.classes = nn.Linear(width, classes) if classes else None
 
     def scale(self, place: int) -> Tensor:
         return self.sharpness[place].exp().clamp(max=100)
@@ -70,6 +70,15 @@ class Losses(nn.Module):
             smooth = self.smoothing * ((table * right).sum(dim=1) / right.sum(dim=1) - table.mean(dim=1))
             losses.append((loss + smooth).mean())
         return (losses[0] + losses[1]) / 2
+
+    def labels(self, cells: Tensor, labels: Tensor) -> Tensor:
+        """Train a head to find classes in the cells of photos; `labels` (b, classes) is −1 where they are unknown."""
+        assert self.classes is not None  # noqa: S101 - for type checkers
+        scores = self.classes(cells.flatten(2).transpose(1, 2))
+        whole = scores.logsumexp(dim=1) - math.log(scores.shape[1])
+        known = labels >= 0
+        loss = functional.binary_cross_entropy_with_logits(whole, known * labels.float(), reduction="none")
+        return (loss * known).sum() / known.any(dim=1).sum().clamp(min=1)
 
     def grounding(self, found: Grounded) -> Tensor:
         """Match phrases with boxes of their photo and gold regions of other photos, and gold regions with phrases."""
@@ -142,20 +151,21 @@ def aligned_giou(a: Tensor, b: Tensor) -> Tensor:
 
 def kept_boxes(logits: Tensor, boxes: Tensor, count: int, threshold: float = 0.65) -> Tensor:
     """Return the best boxes of each photo after NMS, (b, count, 4), padded with the best box."""
-    kept = []
-    for scores, corners in zip(logits, boxes, strict=True):
-        order = scores.topk(min(1500, len(scores))).indices
-        chosen = nms(corners[order], threshold)[:count]
-        picked = corners[order][chosen]
-        kept.append(torch.cat([picked, picked[:1].expand(count - len(picked), -1)]))
-    return torch.stack(kept)
+    order = logits.topk(min(1500, logits.shape[1])).indices
+    ranked = boxes.gather(1, order[..., None].expand(-1, -1, 4))
+    kept = torch.cat([nms(part, threshold) for part in ranked.split(16)])
+    place = torch.where(kept, kept.cumsum(dim=1) - 1, count).clamp(max=count)  # the last column is dropped
+    found = torch.zeros(len(boxes), count + 1, dtype=torch.int64, device=boxes.device)
+    found.scatter_(1, place, torch.arange(kept.shape[1], device=boxes.device).expand_as(place))
+    return ranked.gather(1, found[:, :count, None].expand(-1, -1, 4))
 
 
 def nms(boxes: Tensor, threshold: float) -> Tensor:
-    """Greedy NMS of sorted boxes; returns the kept indices."""
-    overlap = (iou(boxes, boxes) > threshold).triu(1).cpu().numpy()
-    alive = np.ones(len(boxes), dtype=bool)
-    for index in range(len(boxes)):
-        if alive[index]:
-            alive &= ~overlap[index]
-    return torch.from_numpy(np.flatnonzero(alive)).to(boxes.device)
+    """Greedy NMS of sorted boxes (b, n, 4): return which are kept, the fixed point of the rounds."""
+    covers = (iou(boxes, boxes) > threshold).triu(1)
+    kept = torch.ones(boxes.shape[:2], dtype=torch.bool, device=boxes.device)
+    while True:
+        now = ~(covers & kept[:, :, None]).any(dim=1)
+        if torch.equal(now, kept):
+            return kept
+        kept = now

@@ -1,7 +1,8 @@
 """The text tower (captions, phrases) and the photo tower (photos, regions) of ``scripts/train_encoder.py``.
 
-A directory of towers has `towers.safetensors` (matrices as int8 with a scale for each row, the rest in half precision)
-and `towers.json` (settings, scores, the shape of the proposal head).
+A directory of towers has `towers-0.safetensors` and following (matrices as int8 with a scale for each row, the rest in
+half precision; files of less than 15 MB, which every way of copying takes) and `towers.json` (settings, scores, the
+shape of the proposal head).
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 from torch.nn import functional
 
 from deixis.arrays import code_step, quantize
+from deixis.models.networks import TextEncoderShape, TransformerEncoder
 from deixis.vision.encoders.base import IMAGENET
 from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape
 from deixis.vision.feature_map import OFFSETS
@@ -24,6 +26,7 @@ from deixis.vision.proposals.head import HeadShape
 from deixis.vision.proposals.head_network import ProposalHead
 
 SCALE = ".scale"
+FILE_BYTES = 15_000_000
 
 
 class WordTable(nn.Module):
@@ -55,18 +58,30 @@ class WordTable(nn.Module):
 
 
 class TextTower(nn.Module):
-    """Text encoder: word vectors, a bidirectional GRU, max pooling over the words."""
+    """Text encoder: word vectors, then a bidirectional GRU with max pooling over the words, or a small transformer."""
 
-    def __init__(self, words: WordTable, hidden: int, embedding: int, drop: float) -> None:
+    def __init__(
+        self, words: WordTable, hidden: int, embedding: int, drop: float, kind: str = "gru", layers: int = 1
+    ) -> None:
         super().__init__()
-        self.words = words
-        self.read = nn.GRU(words.delta.embedding_dim, hidden, batch_first=True, bidirectional=True)
+        self.words, self.kind = words, kind
+        dimension = words.delta.embedding_dim
+        if kind == "transformer":
+            shape = TextEncoderShape("transformer", 1, dimension, hidden, layers, drop)
+            self.read: nn.Module = TransformerEncoder(shape)
+            self.read.words = nn.Identity()
+        else:
+            self.read = nn.GRU(dimension, hidden, layers, batch_first=True, bidirectional=True)
+        size = hidden if kind == "transformer" else 2 * hidden
         self.drop = nn.Dropout(drop)
-        self.sentence = nn.Linear(2 * hidden, embedding)
-        self.phrase = nn.Linear(2 * hidden, embedding)
+        self.sentence = nn.Linear(size, embedding)
+        self.phrase = nn.Linear(size, embedding)
 
     def forward(self, numbers: Tensor) -> Tensor:
         lengths = (numbers > 0).sum(1).clamp(min=1)
+        if self.kind == "transformer":
+            with torch.autocast(numbers.device.type, torch.bfloat16, enabled=numbers.device.type == "cuda"):
+                return self.drop(self.read(self.words(numbers), lengths).float())
         packed = nn.utils.rnn.pack_padded_sequence(
             self.drop(self.words(numbers)), lengths.cpu(), batch_first=True, enforce_sorted=False
         )
@@ -140,29 +155,45 @@ def _weights(start: Tensor, end: Tensor, cells: int) -> Tensor:
 
 
 def save_towers(photos: PhotoTower, texts: TextTower, about: dict[str, Any], folder: Path) -> None:
+    """Write towers. Each file is replaced at once, so that a copy made meanwhile has whole files."""
     folder.mkdir(parents=True, exist_ok=True)
-    stored: dict[str, Tensor] = {}
+    parts: list[dict[str, Tensor]] = [{}]
     for name, tensor in nn.ModuleDict({"photos": photos, "texts": texts}).state_dict().items():
+        stored = {name: tensor.half()}
         if tensor.ndim == 2:
             rows = tensor.cpu().numpy()
             scale = code_step(rows, axis=1).astype(np.float32)
-            stored[name] = torch.from_numpy(quantize(rows, scale))
-            stored[name + SCALE] = torch.from_numpy(scale[:, None])
-        else:
-            stored[name] = tensor.half()
-    save_file({name: tensor.contiguous().cpu() for name, tensor in stored.items()}, folder / "towers.safetensors")
-    (folder / "towers.json").write_text(json.dumps(about))
+            stored = {name: torch.from_numpy(quantize(rows, scale)), name + SCALE: torch.from_numpy(scale[:, None])}
+        if parts[-1] and sum(map(_bytes, [*parts[-1].values(), *stored.values()])) > FILE_BYTES:
+            parts.append({})
+        parts[-1] |= {name: tensor.contiguous().cpu() for name, tensor in stored.items()}
+    for number, part in enumerate(parts):
+        _replace(folder / f"towers-{number}.safetensors", save(part))
+    _replace(folder / "towers.json", json.dumps(about | {"files": len(parts)}).encode())
+
+
+def _bytes(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def _replace(file: Path, data: bytes) -> None:
+    partial = file.with_name(file.name + ".partial")
+    partial.write_bytes(data)
+    partial.replace(file)
 
 
 def read_towers(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the weights in single precision, and `towers.json`."""
-    stored = load_file(folder / "towers.safetensors")
+    about = json.loads((folder / "towers.json").read_text())
+    stored: dict[str, Tensor] = {}
+    for number in range(about["files"]):
+        stored |= load_file(folder / f"towers-{number}.safetensors")
     weights = {
         name: tensor.float() * stored[name + SCALE] if tensor.dtype == torch.int8 else tensor.float()
         for name, tensor in stored.items()
         if not name.endswith(SCALE)
     }
-    return weights, json.loads((folder / "towers.json").read_text())
+    return weights, about
 
 
 def head_shape(stored: dict[str, Any]) -> HeadShape:
@@ -176,6 +207,6 @@ def load_towers(arrays: dict[str, np.ndarray], folder: Path) -> tuple[PhotoTower
     chosen = about["training"]
     photos = PhotoTower(encoder, encoder.shape.width, ProposalHead(head_shape(about["head"])), chosen["embedding"])
     words = WordTable(arrays["vectors"].astype(np.float32), arrays["word_rows"], int(arrays["taught"]), 0.0)
-    texts = TextTower(words, chosen["hidden"], chosen["embedding"], 0.0)
+    texts = TextTower(words, chosen["hidden"], chosen["embedding"], 0.0, chosen["text"], chosen["text_layers"])
     nn.ModuleDict({"photos": photos, "texts": texts}).load_state_dict(weights)
     return photos.requires_grad_(False).eval(), texts.requires_grad_(False).eval()

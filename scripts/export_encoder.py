@@ -2,8 +2,8 @@
 
 python scripts/export_encoder.py examples.npz DIR --out OUT [--fast TINY]
 
-DIR contains `towers.safetensors`; OUT receives `encoder`, `head` and `two-branch`. The text tower becomes the GRU
-encoder of a two-branch network, the embedding of photos a linear branch with its batch norm folded in. ``--fast`` takes
+DIR contains the towers; OUT receives `encoder`, `head` and `two-branch`. The text tower becomes the text encoder of a
+two-branch network, the embedding of photos a linear branch with its batch norm folded in. ``--fast`` takes
 the directory of ``scripts/distil_encoder.py`` and writes `fast`. ``--int8`` quantises matrix products of the encoders.
 """
 
@@ -77,9 +77,10 @@ def taught_words(arrays: dict[str, np.ndarray]) -> tuple[Vocabulary, np.ndarray]
 
 
 def text_weights(texts: Weights, rows: np.ndarray) -> Weights:
-    """Return the weights of the GRU encoder and the text branch; the last rows are unknown words and padding."""
+    """Return the weights of the text encoder and its branch; the last rows are unknown words and padding."""
     table = texts["words.delta.weight"][np.concatenate([rows, [1, 0]])]
-    read = {f"encoder.recurrent.{name}": tensor for name, tensor in part(texts, "read.").items()}
+    prefix = "encoder.recurrent." if "read.weight_hh_l0" in texts else "encoder."
+    read = {prefix + name: tensor for name, tensor in part(texts, "read.").items()}
     head = {"text.layers.first.weight": texts["sentence.weight"], "text.layers.first.bias": texts["sentence.bias"]}
     return {"encoder.words.weight": table, **read, **head}
 
@@ -94,16 +95,19 @@ def visual_weights(whole: Weights) -> Weights:
     }
 
 
-def write_two_branch(weights: Weights, arrays: dict[str, np.ndarray], encoder: Path, folder: Path) -> None:
+def write_two_branch(
+    weights: Weights, training: dict[str, Any], arrays: dict[str, np.ndarray], encoder: Path, folder: Path
+) -> None:
     texts, whole = part(weights, "texts."), part(weights, "photos.whole.")
     vocabulary, rows = taught_words(arrays)
     dimension, width = whole["2.weight"].shape
     settings = TwoBranchSettings(
         hidden_size=dimension,
         linear=True,
-        text_encoder="gru",
+        text_encoder=training["text"],
         word_dim=texts["words.delta.weight"].shape[1],
-        text_hidden_size=texts["read.weight_hh_l0"].shape[1],
+        text_hidden_size=training["hidden"],
+        text_layers=training["text_layers"],
         loss="softmax",
     )
     model = TwoBranch(width, settings=settings, vocabulary=vocabulary, frozen=shipped_vectors())
@@ -139,7 +143,8 @@ def main() -> None:
     side = int(about["training"]["side"])
     write_encoder(network, encoder, side, chosen.out / "encoder", provenance, chosen.int8)
     write_head(part(weights, "photos.head."), about["head"], chosen.out / "head", provenance)
-    write_two_branch(weights, dict(np.load(chosen.examples)), chosen.out / "encoder", chosen.out / "two-branch")
+    arrays = dict(np.load(chosen.examples))
+    write_two_branch(weights, about["training"], arrays, chosen.out / "encoder", chosen.out / "two-branch")
     if chosen.fast:
         small = {name: tensor.float() for name, tensor in load_file(chosen.fast / "tiny.safetensors").items()}
         taught = json.loads((chosen.fast / "tiny.json").read_text())

@@ -9,7 +9,8 @@ training.
 
 For the encoders: --start is DINOv2 and --fast-start TinyViT (scripts/start_weights.py), --text a data set directory
 with more sentences (by default the sentences of DATA are used), --names a folder of photos that are named by their
-files. Splits that end with _dev are evaluated like dev. --also names data set directories of other sources, for search,
+files. Splits that end with _dev are evaluated like dev. --coco adds COCO train2017: a folder of texts
+(scripts/coco_texts.py) and one of photos. --also names data set directories of other sources, for the encoders, search,
 presence and the confidence of captions.
 
 docs/reference/models/retrain.md describes the stages and how a model gets into the package.
@@ -69,6 +70,7 @@ class Paths:
     fast_start: Path | None = None
     names: Path | None = None
     also: tuple[Path, ...] = ()
+    coco: tuple[Path, Path] | None = None
 
 
 def stages_of_encoder(paths: Paths) -> list[Stage]:
@@ -76,12 +78,18 @@ def stages_of_encoder(paths: Paths) -> list[Stage]:
     examples, photos, towers = paths.out / "examples.npz", paths.out / "photos", paths.out / "towers"
     if paths.start is None:
         raise DeixisError("give --start: DINOv2 as ONNX; scripts/start_weights.py says where it is")
-    dev = dev_splits(paths.data)
-    collect: Command = [script("encoder_examples"), "--train", f"all={paths.data}:train"]
-    pack: Command = [script("pack_photos"), "--source", f"all={paths.data}:train"]
-    for split in dev:
-        collect += ["--dev", f"{split}={paths.data}:{split}"]
-        pack += ["--source", f"{split}={paths.data}:{split}"]
+    collect: Command = [script("encoder_examples")]
+    pack: Command = [script("pack_photos")]
+    for data in (paths.data, *paths.also):
+        collect += ["--train", f"{data.stem}={data}:train"]
+        pack += ["--source", f"{data}:train"]
+        for split in dev_splits(data):
+            name = split if data == paths.data else f"{data.stem}_{split}"
+            collect += ["--dev", f"{name}={data}:{split}"]
+            pack += ["--source", f"{data}:{split}"]
+    if paths.coco is not None:
+        collect += ["--coco", paths.coco[0]]
+        pack += ["--coco", paths.coco[1], "--examples", examples]
     if paths.names is not None:
         collect += ["--names", paths.names]
         pack += ["--names", paths.names]
@@ -249,12 +257,15 @@ def main() -> None:
     parser.add_argument("--fast-start", type=Path, help="TinyViT, for the fast encoder")
     parser.add_argument("--names", type=Path, help="folder of photos that are named by their files")
     parser.add_argument(
+        "--coco", type=Path, nargs=2, metavar=("TEXTS", "PHOTOS"), help="COCO train2017, for the encoders"
+    )
+    parser.add_argument(
         "--also",
         type=Path,
         nargs="+",
         default=[],
         metavar="DATA",
-        help="other sources, for search, grounder and captioner",
+        help="other sources, for the encoders, search, grounder and captioner",
     )
     parser.add_argument("--set", action="append", default=[], metavar="STAGE.KEY=VALUE")
     chosen = parser.parse_args()
@@ -267,6 +278,7 @@ def main() -> None:
             chosen.fast_start,
             chosen.names,
             tuple(chosen.also),
+            tuple(chosen.coco) if chosen.coco else None,
         )
         stages = MODELS[chosen.model](paths)
         chosen.out.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,11 @@ The start is DINOv2 ViT-S/14, or the result of a training on the same examples. 
 captions: InfoNCE in the batch, three captions a photo. Phrases and regions: a phrase is matched with its region among
 the boxes of its photo and the gold regions of other photos, and a region with its phrase. Captions: those of one photo
 are matched, over more photos than have images. Nouns: photos whose captions contain a noun rank above others. Boxes:
-the proposal head learns all boxes. Photos without boxes skip the second and the last term.
+the proposal head learns all boxes. Labels: a head finds the classes of photos that have labels. Photos without boxes
+skip the second and the fifth term.
+
+DIR receives the averaged weights every minute and with each score, and `state.pt`: the same command continues from it
+after an interruption.
 """
 
 from __future__ import annotations
@@ -16,16 +20,18 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import time
+import traceback
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from encoder_data import Examples, NounPhotos, View, source_shares
+from encoder_data import Examples, NounPhotos, View, draw_groups, source_shares
 from encoder_losses import Grounded, Losses, iou
 from encoder_scores import measure
-from encoder_steps import Pace, follow, settings_from, update
+from encoder_steps import Checkpoint, Pace, follow, settings_from, update
 from encoder_towers import PhotoTower, TextTower, WordTable, head_shape, read_towers, save_towers
 from start_weights import read_start
 from torch import Tensor, nn
@@ -35,6 +41,12 @@ from deixis.vision.proposals.head import HeadShape
 from deixis.vision.proposals.head_network import ProposalHead, anchor_boxes, decode_boxes
 
 torch.set_float32_matmul_precision("high")
+STARTED = time.monotonic()
+SCORED_IN_TRAINING = 250
+"""Photos whose boxes are scored before the end."""
+RESERVE = 25.0
+"""Seconds for the last score and the last files, within a limit in time."""
+STATE = "state.pt"
 
 
 @dataclass(frozen=True)
@@ -43,11 +55,12 @@ class Settings:
 
     seed: int = 0
     side: int = 252
-    epochs: float = 100.0
-    minutes: float = 0.0  # if given, as many epochs as fit
+    epochs: float = 36.0
+    minutes: float = 0.0  # if given, the limit of the whole program; as many epochs as fit
     first_side: int = 0  # if given, photos have this side at first, which is faster
     first_share: float = 0.6  # share of the training with it
     scores: int = 4  # times that dev is scored
+    save_minutes: float = 1.0  # time between checkpoints
     head_steps: int = 150
     batch: int = 256
     captions: int = 3
@@ -56,6 +69,8 @@ class Settings:
     decay: float = 0.05
     drop_path: float = 0.15
     embedding: int = 512
+    text: str = "gru"  # or transformer
+    text_layers: int = 1
     hidden: int = 512
     word_drop: float = 0.3
     delta_drop: float = 0.2
@@ -67,12 +82,15 @@ class Settings:
     box_weight: float = 0.5
     noun_weight: float = 0.3
     nouns: int = 192
+    label_weight: float = 0.0  # of the head for the classes of labels
     candidates: int = 48
     smallest_crop: float = 0.5
     average: float = 0.998
     head_width: int = 256
     anchors: int = 12
-    shares: str = ""  # such as iapr=0.4,names=0.7: how often photos of a source are drawn; others 1
+    group: int = 1  # photos of a batch that are neighbours of each other: hard negatives
+    group_share: float = 0.5  # share of the training before that
+    shares: str = ""  # such as flickr8k=2,coco2017_questions=0.5: how often photos of a source are drawn; others 1
 
 
 def anchor_shapes(boxes: np.ndarray, count: int) -> tuple[tuple[float, float], ...]:
@@ -114,6 +132,8 @@ class Training:
         torch.manual_seed(chosen.seed)
         self.chosen, self.train, self.dev, self.device = chosen, train, dev, train.pixels.device.type
         self.arrays = arrays
+        self.scores: dict[str, float] = {}
+        self.failed = False
         self.more_text = torch.from_numpy(arrays["text_captions"]).int().to(self.device)
         encoder = VisionTransformer(ViTShape(grid=start["photos.encoder.positions"].shape[-1]), chosen.drop_path)
         shape = head or HeadShape(
@@ -123,21 +143,29 @@ class Training:
         words = WordTable(
             arrays["vectors"].astype(np.float32), arrays["word_rows"], int(arrays["taught"]), chosen.delta_drop
         )
-        self.texts = TextTower(words, chosen.hidden, chosen.embedding, chosen.word_drop).to(self.device)
+        self.texts = TextTower(
+            words, chosen.hidden, chosen.embedding, chosen.word_drop, chosen.text, chosen.text_layers
+        ).to(self.device)
         both = nn.ModuleDict({"photos": self.photos, "texts": self.texts})
         missing, unexpected = both.load_state_dict(start, strict=False)
         if unexpected or (head is not None and missing):
             raise SystemExit(f"the weights do not match: missing {missing}, unexpected {unexpected}")
-        self.losses = Losses(chosen.smoothing).to(self.device)
-        self.average = copy.deepcopy(nn.ModuleList([self.photos, self.texts])).requires_grad_(False)
+        labels = train.labels if chosen.label_weight else None
+        self.losses = Losses(chosen.smoothing, encoder.shape.width, 0 if labels is None else labels.shape[1])
+        self.losses.to(self.device)
+        self.towers = nn.ModuleList([self.photos, self.texts])
+        self.average = copy.deepcopy(self.towers).requires_grad_(False)
         for texts in (self.texts, self.average[1]):
-            texts.read.flatten_parameters()
+            if isinstance(texts.read, nn.GRU):
+                texts.read.flatten_parameters()
         self.compiled = torch.compile(self.photos.maps, dynamic=False) if self.device == "cuda" else self.photos.maps
         self.set_side(chosen.first_side or chosen.side)
         self.nouns = NounPhotos(arrays, len(train), self.device)
         number_of = {word: number for number, word in enumerate(arrays["words"].tolist())}
         self.prefixes = [[number_of[word] for word in text.split()] for text in ("", "a", "the", "a photo of a")]
         self.share = source_shares(arrays, chosen.shares, self.device)
+        # The vectors of photos when they were last seen, to draw neighbours.
+        self.seen = torch.zeros(len(train) if chosen.group > 1 else 0, chosen.embedding, device=self.device)
 
     def set_side(self, side: int) -> None:
         """Train with photos of this side from now on."""
@@ -164,6 +192,13 @@ class Training:
     def photo_step(self, rows: Tensor, frozen: bool) -> Tensor:
         chosen = self.chosen
         view = View.random(len(rows), chosen.smallest_crop, self.device)
+        pixels = view.pixels(self.train.pixels[rows], self.side)
+        # First, because reading the lengths of texts waits for the GPU.
+        with torch.set_grad_enabled(not frozen):
+            cells = self.photos.maps(pixels) if frozen else self.compiled(pixels)
+        wholes = self.photos.wholes(cells)
+        if len(self.seen):
+            self.seen[rows] = wholes.detach()
         which = torch.rand(len(rows), self.train.captions.shape[1], device=self.device).argsort(dim=1)
         which = which[:, : chosen.captions]
         captions = self.train.captions[rows[:, None], which].flatten(0, 1)
@@ -174,13 +209,13 @@ class Training:
         # One pass of the recurrent network over all texts: its time hardly depends on their number.
         read = self.texts.read_all([captions, self.noun_texts(drawn), one, other, phrases.names])
         sentences, names, one, other = (self.texts.embed_sentences(part) for part in read[:4])
-        pixels = view.pixels(self.train.pixels[rows], self.side)
-        with torch.set_grad_enabled(not frozen):
-            cells = self.photos.maps(pixels) if frozen else self.compiled(pixels)
-        wholes = self.photos.wholes(cells)
         loss = self.losses.captions(wholes, sentences.unflatten(0, (len(rows), -1)))
         loss = loss + chosen.noun_weight * self.losses.nouns(wholes, names, shown)
         loss = loss + chosen.text_weight * self.losses.pairs(one, other, 1)
+        if self.losses.classes is not None and self.train.labels is not None:
+            loss = loss + chosen.label_weight * self.losses.labels(cells, self.train.labels[rows])
+        if not len(phrases.names):
+            return loss  # the batch has no boxes, or none is in the crops
         cells, gold = cells[marked], view[marked].boxes(self.train.boxes[rows[marked]])
         logits, boxes = self.photos.head(cells)
         partial = self.train.partial[rows[marked]]
@@ -238,54 +273,97 @@ class Training:
         ]
         return torch.optim.AdamW(groups, weight_decay=self.chosen.decay, fused=self.device == "cuda")
 
-    def rows(self) -> Tensor:
+    def rows(self, done: float = 0.0) -> Tensor:
+        """Draw the photos of a batch."""
+        if len(self.seen) and done >= self.chosen.group_share:
+            return draw_groups(self.seen, self.share, self.chosen.batch, self.chosen.group)
         return torch.multinomial(self.share, self.chosen.batch)
 
-    def run(self) -> Iterator[dict[str, float]]:
-        """Train, and yield scores now and then."""
+    def warm_up(self) -> None:
+        """Train the heads on the encoder as it is, then compile it for each size of photo, which takes a minute."""
         chosen = self.chosen
         first = self.optimizer(0.0, chosen.head_rate)
-        self.photos.train()
-        self.texts.train()
+        self.towers.train()
         for number in range(chosen.text_steps):
             update(first, self.text_step(), 0.5 * number / chosen.text_steps)
         for number in range(chosen.head_steps):
             update(first, self.photo_step(self.rows(), True), 0.5 * number / chosen.head_steps)
-        self.average.load_state_dict(nn.ModuleList([self.photos, self.texts]).state_dict())
+        for side in {self.side, chosen.side} if self.device == "cuda" else ():
+            pixels = torch.rand(chosen.batch, 3, side, side, device=self.device)
+            self.compiled(pixels).sum().backward()
+        self.towers.zero_grad(set_to_none=True)
+        self.average.load_state_dict(self.towers.state_dict())
+
+    def run(self, folder: Path | None) -> Iterator[dict[str, float]]:
+        """Train, save the averaged towers and the state now and then, and yield scores."""
+        chosen = self.chosen
         optimizer = self.optimizer(chosen.encoder_rate, chosen.head_rate)
         in_epoch = float(self.share.sum()) / chosen.batch
-        pace = Pace(chosen.minutes, round(chosen.epochs * in_epoch))
-        done, scored = 0.0, 0
-        while done < 1:
+        parts = {"towers": self.towers, "average": self.average, "losses": self.losses, "optimizer": optimizer}
+        resumable = folder is not None and (folder / STATE).is_file()
+        if not resumable:
+            self.warm_up()
+        pace = Pace(chosen.minutes, round(chosen.epochs * in_epoch), STARTED, reserve=RESERVE)
+        checkpoint = Checkpoint(folder and folder / STATE, parts | {"pace": pace})
+        if checkpoint.restore():
+            print(f"continued from step {pace.number}", flush=True)
+        self.towers.train()
+        scored, saved = int(pace.done * chosen.scores), time.monotonic()
+        while (done := pace.done) < 1:
             if self.side != chosen.side and done >= chosen.first_share:
                 self.set_side(chosen.side)
-            loss = self.photo_step(self.rows(), False)
+            loss = self.photo_step(self.rows(done), False)
             update(optimizer, loss, done)
-            follow(self.average, nn.ModuleList([self.photos, self.texts]), 1 - chosen.average)
+            follow(self.average, self.towers, 1 - chosen.average)
             done = pace.step()
-            if pace.number % 500 == 0:
-                print(f"step {pace.number}, {pace.seconds:.0f} s, loss {loss.item():.3f}", flush=True)
-            if int(done * chosen.scores) > scored:
+            if pace.number % 100 == 0:
+                print(f"step {pace.number}, {pace.seconds:.0f} s, {done:.1%}, loss {loss.item():.3f}", flush=True)
+            due = int(done * chosen.scores) > scored
+            if folder is not None and (due or time.monotonic() - saved > 60 * chosen.save_minutes):
+                checkpoint.save()
+                save(self, folder)
+                saved = time.monotonic()
+            if due:
                 scored = int(done * chosen.scores)
                 about = {"epoch": round(pace.number / in_epoch, 1), "loss": round(loss.item(), 3)}
-                yield about | {"s": round(pace.seconds)} | self.measure()
+                self.scores = (
+                    about | {"s": round(pace.seconds)} | self.measure(None if done == 1 else SCORED_IN_TRAINING)
+                )
+                if folder is not None:
+                    save(self, folder)
+                yield self.scores
 
-    def measure(self) -> dict[str, float]:
-        """Score the averaged weights on dev."""
+    def measure(self, most_grounded: int | None) -> dict[str, float]:
+        """Score the averaged weights on dev. An error is reported at the end, because it must not cost the training."""
         photos, texts = self.average
-        return measure(photos, texts, self.dev, self.chosen.side)
+        try:
+            return measure(photos, texts, self.dev, self.chosen.side, most_grounded)
+        except Exception:
+            traceback.print_exc()
+            self.failed = True
+            return {}
 
 
-def save(training: Training, folder: Path, scores: dict[str, float]) -> None:
-    """Save the averaged towers, with settings and scores."""
+def save(training: Training, folder: Path) -> None:
+    """Save the averaged towers, with settings and the last scores."""
     photos, texts = training.average
     about = {
         "learned_from": json.loads(str(training.arrays["learned_from"])),
         "training": asdict(training.chosen),
-        "dev": scores,
+        "dev": training.scores,
         "head": asdict(photos.head.shape),
     }
     save_towers(photos, texts, about, folder)
+
+
+def check_resumed(folder: Path, chosen: Settings) -> None:
+    """Stop if the folder has the state of a training with other settings; a limit in time may differ."""
+    described = folder / "towers.json"
+    if not (folder / STATE).is_file() or not described.is_file():
+        return
+    before = json.loads(described.read_text())["training"]
+    if changed := [key for key, value in asdict(chosen).items() if key != "minutes" and before.get(key) != value]:
+        raise SystemExit(f"{folder}: holds a training with another {', '.join(changed)}; give another --out")
 
 
 def main() -> None:
@@ -297,23 +375,27 @@ def main() -> None:
     begin.add_argument("--towers", type=Path, help="result of a training, to continue from")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--set", nargs="*", default=[])
-    chosen = parser.parse_args()
-    arrays = dict(np.load(chosen.examples))
+    options = parser.parse_args()
+    chosen = settings_from(Settings(), options.set)
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        check_resumed(options.out, chosen)
+    arrays = dict(np.load(options.examples))
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    train = Examples(arrays, "train", chosen.photos, device)
-    dev = {name: Examples(arrays, name, chosen.photos, device) for name in arrays["dev"].tolist()}
-    print("photos are read", flush=True)
-    if chosen.towers:
-        start, about = read_towers(chosen.towers)
+    train = Examples(arrays, "train", options.photos, device)
+    dev = {name: Examples(arrays, name, options.photos, device) for name in arrays["dev"].tolist()}
+    print(f"{len(train):,} photos are read in {time.monotonic() - STARTED:.0f} s", flush=True)
+    if options.towers:
+        start, about = read_towers(options.towers)
         head = head_shape(about["head"])
     else:
-        start = {f"photos.encoder.{name}": tensor for name, tensor in read_start(chosen.start, "vit").items()}
+        start = {f"photos.encoder.{name}": tensor for name, tensor in read_start(options.start, "vit").items()}
         head = None
-    training = Training(settings_from(Settings(), chosen.set), arrays, start, head, train, dev)
-    for scores in training.run():
+    training = Training(chosen, arrays, start, head, train, dev)
+    for scores in training.run(options.out):
         print(json.dumps(scores), flush=True)
-        if chosen.out:
-            save(training, chosen.out, scores)
+    if training.failed:
+        raise SystemExit("the scores failed; the weights are saved")
 
 
 if __name__ == "__main__":
