@@ -2,9 +2,10 @@
 
     python benchmarks/class_names.py TEXTS PHOTOS [--model grounder] [--json]
 
-TEXTS has `boxes.jsonl.xz` of COCO train2017 and the other files of ``scripts/coco_texts.py``, PHOTOS the photos by COCO's
-id. Photos are those whose boxes of 70 classes are complete and that no model learns from: those of `dev.txt`, and every
-fifth of those without any text. Each class of a photo is a phrase: its name ("a dog"), or its plural for several boxes.
+TEXTS has `boxes.jsonl.xz` of COCO train2017 and the other files of ``scripts/coco_texts.py``, PHOTOS the photos by
+COCO's id. Photos are those whose boxes of 70 classes are complete and that no model learns from: those of `dev.txt`,
+and every fifth of those without any text. Each class of a photo is a phrase: its name ("a dog"), or its plural for
+several boxes.
 
 The gold box is the union of the boxes of the class (`union`) or each of them (`any`), at an IoU of 0.5. Set F1 compares
 all boxes that a model gives with all of the class. The mean over classes counts those with a phrase. Intervals (95 %)

@@ -139,14 +139,15 @@ def stages_of_captioner(paths: Paths) -> list[Stage]:
     words, model = paths.out / "words", paths.out / "model"
     splits = [part for split in dev_splits(paths.data) for part in ("--split", split)]
     calibrate: Command = ["-m", "deixis", "calibrate", paths.data, *paths.also, *splits, "--captions", model]
+    views = f"views_folder={paths.out / 'views'}"
     runs, rewarded = [], []
     for number in range(1, CAPTIONERS + 1):
         run = paths.out / f"run-{number}"
-        changes = (f"init_from={words}", f"seed={number}")
+        changes = (f"init_from={words}", f"seed={number}", views)
         runs.append(run)
         rewarded.append(train_stage(run.name, paths, "captioner", "deixis/captioner-cider", run, *changes))
     return [
-        train_stage("words", paths, "captioner", "deixis/captioner", words),
+        train_stage("words", paths, "captioner", "deixis/captioner", words, views),
         *rewarded,
         Stage("average", [script("average_models"), model, *runs], "flags"),
         Stage("confidence", calibrate, "flags"),

@@ -1,4 +1,4 @@
-"""Parts of the encoder training: drawing photos, boxes after NMS, the head for classes, progress, checkpoints, packs."""
+"""Parts of the encoder training: drawing, boxes after NMS, the head for classes, progress, checkpoints, packs."""
 
 from __future__ import annotations
 

@@ -83,6 +83,18 @@ def test_attention_and_the_reward_take_views_too(
     assert len(views) == 32
 
 
+def test_kept_views_are_encoded_once_for_the_same_photos_and_settings(
+    train_captioner: Train, data: CaptionerDataSettings, tmp_path: Path, views: list[list[View]]
+) -> None:
+    kept = replace(data, views=3, views_folder=str(tmp_path / "views"))
+    first = train_captioner("first", data=kept)
+    second = train_captioner("second", data=kept)
+    assert len(views) == 16
+    assert second.outcome.best == first.outcome.best
+    train_captioner("third", data=replace(kept, views=4))
+    assert len(views) == 32
+
+
 def test_photos_whose_captions_name_a_side_are_not_mirrored(
     train_captioner: Train, data: CaptionerDataSettings, coloured_store: Path, tmp_path: Path, views: list[list[View]]
 ) -> None:

@@ -80,6 +80,8 @@ class CaptionerDataSettings(PhotoDataSettings):
     views
         Number of views of each training photo, of which a random one is taken each time: the photo, its mirror image,
         and parts of it in other light. They are encoded when the training starts. 0 takes the photos as they are.
+    views_folder
+        Directory that keeps the encoded views, so that other trainings on the same photos need not encode them again.
     objective
         likelihood (eq. 6 of m-RNN), or cider: the expected CIDEr-D of sampled captions (self-critical training).
     reward_samples
@@ -106,6 +108,7 @@ class CaptionerDataSettings(PhotoDataSettings):
 
     feature_grid: int = 9
     views: int = 0
+    views_folder: str = ""
     objective: Literal["likelihood", "cider"] = "likelihood"
     reward_samples: int = 5
     repetition_penalty: float = 0.0

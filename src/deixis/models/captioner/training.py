@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
 import numpy as np
 
 from deixis.arrays import IntArray
@@ -30,7 +34,8 @@ from deixis.models.training.distributed import seeded
 from deixis.models.training.objective import DevScores, Stage, Validation
 from deixis.models.training.runner import Run, encoder_of
 from deixis.models.training.settings import settings_to_json
-from deixis.models.training.views import SIDES, encode_views, random_views
+from deixis.models.training.views import SIDES, View, encode_views, random_views
+from deixis.storage.atomic import new_directory
 from deixis.storage.progress import track
 
 _TRAINING_ONLY = ("dropout", "label_smoothing", "max_length")
@@ -72,12 +77,28 @@ def _read_views(run: Run, features: PhotoFeatures, captions: Captions) -> Vector
     data, folder = run.settings[CaptionerDataSettings], run.dataset.images
     if folder is None:
         raise DatasetError(f"views={data.views}: {run.dataset.path} has no photos to encode")
-    encoder, generator = encoder_of(features).open(str(run.device)), np.random.default_rng(run.training.seed)
     paths = [folder / str(photo.file) for photo in features.photos]
+    generator = np.random.default_rng(0 if data.views_folder else run.training.seed)
     chosen = [
         random_views(data.views, generator, mirror=not any(SIDES & set(words) for words in texts))
         for texts in captions.by_photo()
     ]
+    if not data.views_folder:
+        return _encode_views(run, features, paths, chosen)
+    made_of = repr((encoder_of(features), data.feature_grid, features.photo_vector, paths, chosen))
+    kept = Path(data.views_folder) / hashlib.sha256(made_of.encode()).hexdigest()[:16]
+    if not kept.is_dir():
+        with new_directory(kept) as partial:
+            for name, array in _encode_views(run, features, paths, chosen)._asdict().items():
+                np.save(partial / f"{name}.npy", array)
+    # Mapped, so that trainings at the same time have one copy in memory.
+    return VectorsAndCells(*(np.load(kept / f"{name}.npy", mmap_mode="c") for name in VectorsAndCells._fields))
+
+
+def _encode_views(
+    run: Run, features: PhotoFeatures, paths: Sequence[Path], chosen: Sequence[Sequence[View]]
+) -> VectorsAndCells:
+    data, encoder = run.settings[CaptionerDataSettings], encoder_of(features).open(str(run.device))
     rows = data.views * len(paths)
     vectors = np.empty((rows, features.vectors().shape[1]), np.float32)
     # In half precision, as in the store, because the cells of all views are in memory together.
