@@ -94,8 +94,8 @@ def main() -> None:
         ("… two boxes", sets, "set_f1_2"),
         ("… three and more", sets, "set_f1_3"),
     ):
-        interval = found["interval"][key]
-        print(f"{name:26} {found[key]:5.1f} [{interval['low']:.1f}, {interval['high']:.1f}]")
+        low, high = found["interval"][key]
+        print(f"{name:26} {found[key]:5.1f} [{low:.1f}, {high:.1f}]")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 python scripts/average_models.py OUT MODEL MODEL…
 
 The models are directories from ``deixis train``, with the same network and vocabulary. OUT receives a model with the
-mean of their weights and with everything else of the first one, except its card and its scores.
+mean of their weights and with everything else of the first one, except its card and its scores. They may also be towers
+of ``scripts/train_encoder.py``, which continued from the same towers.
 """
 
 from __future__ import annotations
@@ -34,6 +35,20 @@ def average(folders: Sequence[Path]) -> Pipeline:
     return first
 
 
+def average_towers(out: Path, folders: Sequence[Path]) -> None:
+    """Write the mean weights of towers, with what is known of the first ones."""
+    from encoder_towers import read_towers, write_towers
+
+    (first, about), *others = map(read_towers, folders)
+    for folder, (weights, _) in zip(folders[1:], others, strict=True):
+        if _shapes(weights) != _shapes(first):
+            raise DeixisError(f"{folder}: has another network or vocabulary than {folders[0]}")
+    every = [first, *(weights for weights, _ in others)]
+    write_towers(
+        {name: torch.stack([each[name] for each in every]).mean(0) for name in first}, about | {"dev": {}}, out
+    )
+
+
 def _shapes(state: dict[str, torch.Tensor]) -> dict[str, torch.Size]:
     return {name: tensor.shape for name, tensor in state.items()}
 
@@ -44,7 +59,10 @@ def main() -> None:
     parser.add_argument("models", type=Path, nargs="+", metavar="MODEL")
     chosen = parser.parse_args()
     try:
-        average(chosen.models).save_pretrained(chosen.out)
+        if (chosen.models[0] / "towers.json").is_file():
+            average_towers(chosen.out, chosen.models)
+        else:
+            average(chosen.models).save_pretrained(chosen.out)
     except DeixisError as error:
         raise SystemExit(f"average_models: {error}") from None
 

@@ -8,6 +8,7 @@ shape of the proposal head).
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -155,10 +156,14 @@ def _weights(start: Tensor, end: Tensor, cells: int) -> Tensor:
 
 
 def save_towers(photos: PhotoTower, texts: TextTower, about: dict[str, Any], folder: Path) -> None:
-    """Write towers. Each file is replaced at once, so that a copy made meanwhile has whole files."""
+    write_towers(nn.ModuleDict({"photos": photos, "texts": texts}).state_dict(), about, folder)
+
+
+def write_towers(weights: Mapping[str, Tensor], about: dict[str, Any], folder: Path) -> None:
+    """Write weights. Each file is replaced at once, so that a copy made meanwhile has whole files."""
     folder.mkdir(parents=True, exist_ok=True)
     parts: list[dict[str, Tensor]] = [{}]
-    for name, tensor in nn.ModuleDict({"photos": photos, "texts": texts}).state_dict().items():
+    for name, tensor in weights.items():
         stored = {name: tensor.half()}
         if tensor.ndim == 2:
             rows = tensor.cpu().numpy()

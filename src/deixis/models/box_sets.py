@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from deixis.arrays import Floats
-from deixis.evaluation.box_sets import set_f1
 from deixis.geometry import Boxes, area, nms, overlap_areas
 
 
@@ -84,6 +83,8 @@ _GRID = {
 
 def fit_box_sets(phrases: Iterable[tuple[RegionMembers, Boxes]]) -> BoxSetSettings:
     """Find the settings with the highest mean F1 over phrases with their gold boxes, one setting after the other."""
+    from deixis.evaluation.box_sets import set_f1  # here, because every search imports this module
+
     examples = list(phrases)
 
     def score(settings: BoxSetSettings) -> float:
