@@ -100,6 +100,9 @@ def export_again(folder: Path) -> None:
 
 
 def _copy(made: Path, folder: Path) -> None:
+    if (folder / CONFIG).is_file():
+        for name in {*read_config(folder)["parts"]} - {*read_config(made)["parts"]}:
+            shutil.rmtree(folder / name, ignore_errors=True)  # it was fitted to the model that is replaced
     for graph in folder.rglob(f"*{SUFFIX}"):
         graph.unlink()
     for file in made.rglob("*"):
