@@ -24,7 +24,7 @@ from encoder_data import id_of
 
 SCRIPTS = Path(__file__).parent
 LARGEST_FILE = 16 << 20
-TRAIN, DEV = 1024, 100
+TRAIN, DEV = 512, 64
 ONCE = ["epochs=1e-9", "minutes=0", "scores=1"]
 RETRAINED = {
     "grounder": ["grounder.epochs=1"],
