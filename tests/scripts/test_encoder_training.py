@@ -1,23 +1,31 @@
-"""Parts of the encoder training: drawing, boxes after NMS, the head for classes, progress, checkpoints, packs."""
+"""Parts of the encoder training: drawing, boxes, losses, progress, checkpoints, packs, towers, and their shipping."""
 
 from __future__ import annotations
 
 import io
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from average_models import average_towers
 from check_training import renumbered
 from coco_texts import CocoPhoto, things_of
 from encoder_data import draw_groups, photos_without_text, read_photos, source_shares
 from encoder_losses import Losses, iou, kept_boxes, nms
 from encoder_steps import Checkpoint, Pace, settings_from
-from encoder_towers import TextTower, WordTable
+from encoder_towers import PhotoTower, TextTower, WordTable, load_towers, read_towers, save_towers
 from PIL import Image
+from ship_model import ship_part
 from torch import Tensor, nn
 from train_encoder import Settings
+
+from deixis.storage.artifacts import Artifact, read_artifact, write_artifact
+from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape
+from deixis.vision.proposals.head import HeadShape
+from deixis.vision.proposals.head_network import ProposalHead
 
 
 def test_shares_of_sources_are_rates_of_their_photos() -> None:
@@ -160,3 +168,46 @@ def test_photos_with_boxes_alone_are_described_by_their_things() -> None:
     photo = CocoPhoto(1, boxes=[("dog", box), ("person", box), ("person", box), ("bus", box)])
     assert things_of(photo) == "people, a dog and a bus"
     assert things_of(CocoPhoto(1, boxes=[("cat", box)])) == "a cat"
+
+
+def test_saved_towers_are_read_with_int8_matrices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("encoder_towers.FILE_BYTES", 5_000_000)
+    torch.manual_seed(0)
+    arrays = {
+        "vectors": np.random.default_rng(0).normal(size=(4, 6)).astype(np.float16),
+        "word_rows": np.array([-1, -1, 0, 1, 2, 3], dtype=np.int32),
+        "taught": np.array(3),
+    }
+    encoder = VisionTransformer(ViTShape(grid=18))
+    head = ProposalHead(HeadShape(384, 8, ((0.2, 0.3), (0.5, 0.6))))
+    photos = PhotoTower(encoder, 384, head, 10)
+    texts = TextTower(WordTable(arrays["vectors"].astype(np.float32), arrays["word_rows"], 3, 0.0), 5, 10, 0.0)
+    about = {"training": {"embedding": 10, "hidden": 5, "text": "gru", "text_layers": 1}, "head": asdict(head.shape)}
+    save_towers(photos, texts, about, tmp_path)
+    weights, described = read_towers(tmp_path)
+    assert described["head"]["width"] == 8
+    assert described["files"] == 5
+    assert max(file.stat().st_size for file in tmp_path.iterdir()) < 5_100_000
+    before = nn.ModuleDict({"photos": photos, "texts": texts}).state_dict()
+    assert weights.keys() == before.keys()
+    for name, tensor in before.items():
+        assert (weights[name] - tensor).abs().max() <= tensor.abs().max() / 250 + 1e-3, name
+    for parameter in photos.parameters():
+        parameter.data += 1
+    save_towers(photos, texts, about, tmp_path / "other")
+    average_towers(tmp_path / "mean", [tmp_path, tmp_path / "other"])
+    mean, _ = read_towers(tmp_path / "mean")
+    name = "photos.region.2.weight"
+    torch.testing.assert_close(mean[name], weights[name] + 0.5, atol=0.02, rtol=0)
+    assert torch.equal(mean["texts.sentence.bias"], weights["texts.sentence.bias"])
+    numbers = torch.tensor([[2, 3, 0]])
+    _, loaded = load_towers(arrays, tmp_path)
+    torch.testing.assert_close(loaded.sentences(numbers), texts.eval().sentences(numbers), atol=0.05, rtol=0)
+
+
+def test_parts_that_were_fitted_to_the_old_model_are_not_shipped(tmp_path: Path) -> None:
+    bank = Artifact("bank", {}, {"a": np.zeros(2)})
+    write_artifact(tmp_path / "model", Artifact("model", {}, {"a": np.zeros(2)}, parts={"bank": bank, "kept": bank}))
+    ship_part(Artifact("model", {}, {"a": np.ones(2)}, parts={"kept": bank}), tmp_path / "model")
+    assert [each.name for each in (tmp_path / "model").iterdir() if each.is_dir()] == ["kept"]
+    assert list(read_artifact(tmp_path / "model").parts) == ["kept"]

@@ -106,6 +106,14 @@ def test_the_encoders_can_be_trained_again_from_any_weights(data: Path, tmp_path
     with Image.open(photo) as opened:
         features = next(iter(open_encoder(f"deixis:{out / 'made-fast' / 'fast'}").encode([opened])))
     assert features.cells.shape == (384, 14, 14)
+    check = [sys.executable, SCRIPT.with_name("check_training.py"), out / "examples.npz", out / "photos"]
+    starts = ["--start", tmp_path / "vit.safetensors", "--fast-start", tmp_path / "tiny.safetensors"]
+    small = ["--set", "batch=6", "side=56", "candidates=16", "anchors=4", "group=2", "--fast-set", "batch=4"]
+    checked = subprocess.run(
+        [*check, *starts, "--out", tmp_path / "check", *small], capture_output=True, text=True, check=False
+    )
+    assert checked.returncode == 0, checked.stderr
+    assert "everything runs" in checked.stdout
 
 
 def test_the_encoder_needs_weights_to_start_from(data: Path, tmp_path: Path) -> None:
