@@ -25,7 +25,7 @@ from quantization import quantize_weights
 import deixis.vision
 from deixis.models.installed import SHIPPED
 from deixis.models.pipeline import Pipeline, load
-from deixis.models.provenance import Provenance
+from deixis.models.provenance import EncoderInfo, Provenance
 from deixis.storage.artifacts import (
     CARD,
     CONFIG,
@@ -38,6 +38,7 @@ from deixis.storage.artifacts import (
 )
 from deixis.storage.graphs import SUFFIX
 from deixis.storage.tensors import TensorFile
+from deixis.vision.encoders import open_encoder
 
 VISION = Path(deixis.vision.__file__).parent / "models"
 VISION_PARTS = ("encoder", "fast", "head")
@@ -58,13 +59,22 @@ def ship(
         old = Provenance.from_json(read_config(folder)["provenance"])
         described = {name: getattr(old, name) for name in DESCRIBED}
     described |= description or {}
-    pipeline.provenance = replace(pipeline.provenance, **described)
+    pipeline.provenance = replace(pipeline.provenance, encoder=shipped_encoder(pipeline.encoder), **described)
     artifact = pipeline.to_artifact(half=True)
     with tempfile.TemporaryDirectory() as made:
         write_into(Path(made), quantize_weights(artifact, products=products) if int8 else artifact)
         _copy(Path(made), folder)
     if pipeline.card and not (folder / CARD).is_file():
         (folder / CARD).write_text(pipeline.card, encoding="utf-8")
+
+
+def shipped_encoder(encoder: EncoderInfo) -> EncoderInfo:
+    """Return the encoder of a model under the name that it has in the package."""
+    if not encoder.name.startswith("deixis:"):
+        return encoder
+    if open_encoder("deixis", device="cpu").fingerprint != encoder.fingerprint:
+        raise SystemExit(f"{encoder.name}: is not the encoder of the package; ship it first")
+    return replace(encoder, name="deixis")
 
 
 def ship_part(artifact: Artifact, folder: Path, *, half: bool = False) -> None:
