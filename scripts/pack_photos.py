@@ -1,4 +1,4 @@
-"""Pack the photos of data sets for ``scripts/train_encoder.py``: squares of one size, in files of at most 56 MB.
+"""Pack the photos of data sets for ``scripts/train_encoder.py``: squares of one size, in files of limited size.
 
 python scripts/pack_photos.py --source DATA[:SPLIT] … [--coco FOLDER --examples FILE] [--names FOLDER] --out DIR
 
@@ -25,7 +25,6 @@ from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError
 
 SIDE = 256
-PART_BYTES = 56 << 20
 
 
 def square(side: int, quality: int, path: Path) -> bytes:
@@ -59,8 +58,8 @@ def photos_of_coco(folder: Path, examples: Path, more: Path | None) -> Iterator[
         yield f"coco2017/{Path(name).stem}", folder / name
 
 
-def pack(photos: Sequence[tuple[str, Path]], side: int, quality: int, out: Path) -> None:
-    """Write parts of at most 56 MB."""
+def pack(photos: Sequence[tuple[str, Path]], side: int, quality: int, part: int, out: Path) -> None:
+    """Write files of at most `part` MiB."""
     ids: list[str] = []
     blobs: list[bytes] = []
     number = 0
@@ -79,7 +78,7 @@ def pack(photos: Sequence[tuple[str, Path]], side: int, quality: int, out: Path)
         made = pool.map(partial(square, side, quality), [path for _, path in photos], chunksize=32)
         size = 0
         for (name, _), data in zip(photos, made, strict=True):
-            if size + len(data) + 4 * len(name) > PART_BYTES:
+            if size + len(data) + 4 * len(name) > part << 20:
                 write()
                 size = 0
             ids.append(name)
@@ -97,6 +96,7 @@ def main() -> None:
     parser.add_argument("--more", type=Path, help="list of further photos of --coco, such as those without captions")
     parser.add_argument("--side", type=int, default=SIDE)
     parser.add_argument("--quality", type=int, default=40)
+    parser.add_argument("--part", type=int, default=56, help="largest size of a file in MiB")
     parser.add_argument("--out", type=Path, required=True)
     chosen = parser.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
@@ -107,7 +107,7 @@ def main() -> None:
         photos += photos_of_coco(chosen.coco, chosen.examples, chosen.more)
     if chosen.names:
         photos += [(file.stem, file) for file in sorted(chosen.names.iterdir())]
-    pack(photos, chosen.side, chosen.quality, chosen.out)
+    pack(photos, chosen.side, chosen.quality, chosen.part, chosen.out)
 
 
 if __name__ == "__main__":
