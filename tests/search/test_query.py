@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from deixis.errors import DeixisError
 from deixis.language.sentence import Sentence
 from deixis.search.index.records import PhotoFilter
-from deixis.search.query import MAX_LENGTH, check_contradiction, correct_words, find_date, parse_query
+from deixis.search.query import MAX_LENGTH, check_contradiction, correct_words, find_date, parse_query, parts_of
 
 
 def test_parts_keep_their_offsets_in_the_query() -> None:
@@ -213,3 +213,27 @@ def test_a_contradiction_is_an_error_that_names_the_phrase(text: str, thing: str
 @pytest.mark.parametrize("text", ["dog -snow", "hot dog -dog", "a red car -red", "dog -the", 'dog -"red dog"', "dog"])
 def test_different_phrases_are_no_contradiction(text: str) -> None:
     check(text)
+
+
+@pytest.mark.parametrize(
+    ("typed", "sentence"),
+    [
+        ("my cat", "a  cat"),
+        ("a photo of our dog", "the dog"),
+        ("pictures of cats", "cats"),
+        ("a photo album", "a photo album"),
+    ],
+)
+def test_owners_and_words_for_photos_say_nothing_of_what_is_shown(typed: str, sentence: str) -> None:
+    (part,) = parse_query(typed).required
+    assert part.text == sentence
+    assert typed[part.start :].endswith(part.text.split()[-1])
+    assert parse_query(typed, exact=True).required[0].text == typed
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [("someone kissing", ["kissing"]), ("a close-up of a donut", ["a donut"]), ("a brass knuckle", [])],
+)
+def test_parts_name_something(text: str, parts: list[str]) -> None:
+    assert parts_of(text) == parts

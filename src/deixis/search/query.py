@@ -43,6 +43,15 @@ _GENERIC = frozenset(
 )
 """Words that say nothing about what a photo shows."""
 
+_PREFIX = re.compile(r"^\s*(?:(?:a|an|the|some|my|our)\s+)?(?:photo|picture|image|pic)s?\s+of\s+(?=\S)", re.IGNORECASE)
+"""Words in front of what a photo shows."""
+
+_OWNERS = re.compile(r"(?<!\S)(?:my|our|your)(?=\s)", re.IGNORECASE)
+"""Nobody but the user knows whose things they are."""
+
+_VAGUE = frozenset(("someone", "somebody", "something", "anyone", "anybody", "anything", "thing", "things", "one"))
+"""Words that name nothing that can be searched for."""
+
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = (
     "(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|"
@@ -138,6 +147,10 @@ def parse_query(text: str, photo_filter: PhotoFilter | None = None, *, exact: bo
     rest = _SIGNED.sub(_blank_out, rest)
     literal = ((0, len(rest)),) if exact else tuple(found.span() for found in _QUOTED.finditer(rest))
     rest = _QUOTED.sub(lambda found: f" {found['words']} ", rest)
+    if not exact:
+        rest = _OWNERS.sub(
+            lambda found: "the".ljust(len(found[0])) if len(found[0]) > 2 else "a ", _PREFIX.sub(_blank_out, rest)
+        )
     readings: tuple[Reading, ...] = ()
     if not (found_filter.after or found_filter.before) and (found_date := find_date(rest, literal)) is not None:
         start, reading, (after, before) = found_date
@@ -456,7 +469,7 @@ def bare_noun(sentence: Sentence) -> str | None:
     nouns = [
         token.text
         for token, kind in zip(sentence.tokens, sentence.tags, strict=True)
-        if begin <= token.start < end and kind in _NOUNS and token.text.lower() not in _QUALITIES
+        if begin <= token.start < end and kind in _NOUNS and token.text.lower() not in _QUALITIES | _VAGUE
     ]
     return " ".join(nouns) or None
 
@@ -482,4 +495,4 @@ def parts_of(text: str) -> list[str]:
     if len(phrases) + len(verbs) < 2:
         _, of, thing = text.partition(" of ")  # "a close-up of a donut"
         return [thing.strip()] if of and thing.strip() else []
-    return list(dict.fromkeys([*phrases, *heads, *verbs]))
+    return [part for part in dict.fromkeys([*phrases, *heads, *verbs]) if part.lower() not in _VAGUE]
