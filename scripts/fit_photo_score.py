@@ -3,11 +3,16 @@
 python scripts/fit_photo_score.py DATA… [--split dev] [--out FILE]
 
 Each DATA is a data set directory with captions; its photos must not have been used to train the shipped models. Each
-photo has six captions: one of its own, one of a random photo, three of similar photos, and its own with one noun
-replaced by another of the same entity type that none of its captions has. Its own is right; one of another photo is
-right if people's captions of the photo agree with it. Right and wrong captions have the same total weight. The
-evaluation fits on one half of the photos of all data sets and tests on the other, then the reverse; the weights that
-are written are fitted to all. Run it again when two-branch or grounder is replaced.
+photo has twelve captions: one of its own, one of a random photo, nine of photos that are more or less similar, and its
+own with one noun replaced by another of the same entity type that none of its captions has.
+
+The weights are fitted to grades, like people's judgements: 1 for its own caption, 0.5 for the one with another noun,
+and 0 to 0.8 for those of other photos, by the ranks of their METEOR, CIDEr and ROUGE-L with references that are no
+features. The sum is then scaled so that the score is the probability that a caption is right, if half of all are: its
+own is right, and one of another photo if people's captions of the photo agree with it. That changes no order.
+
+The evaluation fits on one half of the photos of all data sets and tests on the other, then the reverse; the weights
+that are written are fitted to all. Run it again when two-branch or grounder is replaced.
 """
 
 from __future__ import annotations
@@ -15,15 +20,15 @@ from __future__ import annotations
 import argparse
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from fitting import Examples, balanced, cross_fit, fit
+from fitting import balanced
 from scipy.stats import kendalltau, rankdata
 
-from deixis.arrays import BoolArray, FloatArray, logistic
+from deixis.arrays import BoolArray, FloatArray, IntArray, logistic
 from deixis.cli.output import progress
 from deixis.data.derived import dataset_name
 from deixis.evaluation.calibration import calibration_error
@@ -48,9 +53,14 @@ from deixis.storage.artifacts import fingerprint_artifact
 from deixis.storage.checksums import seal
 from deixis.tokens import words
 
-OWN, RANDOM, SIMILAR, SWAPPED = KINDS = ("own", "random", "similar", "swapped")
-SIMILAR_PHOTOS, NEAREST = 30, 3
-"""Captions come from a photo among the nearest 3, and from two among the nearest 30."""
+OWN, RANDOM, SIMILAR, SWAPPED = "own", "random", "similar", "swapped"
+NEAREST = ((3, 3), (30, 4), (120, 2))
+"""Captions come from 3 photos among the nearest 3, from 4 among the nearest 30 and from 2 among the nearest 120."""
+
+OTHER_NOUN = 0.5
+OTHER_PHOTO = 0.8
+UNRELATED = 0.4
+"""Grade of a caption with another noun; the highest of captions of other photos, of which this share has grade 0."""
 
 REFERENCES = 2
 """References that `ref_photo_score` is evaluated with, because METEOR needs others; it is fitted to all of them."""
@@ -60,12 +70,10 @@ QUANTILES = (0.5, 0.8, 0.95)
 
 FORMS = {
     "caption": [0],
-    "caption and phrases": [0, 1],
-    "caption and regions": [0, 2],
-    "caption, phrases and regions (photo_score)": [0, 1, 2],
-    "references alone": [3, 4],
-    "photo and nearest reference": [0, 1, 2, 3],
-    "photo and references (ref_photo_score)": [0, 1, 2, 3, 4],
+    "caption and mean of phrases": [0, 1, 3],
+    "and best phrases (photo_score)": [0, 1, 2, 3, 4],
+    "references alone": [5, 6],
+    "photo and references (ref_photo_score)": [0, 1, 2, 3, 4, 5, 6],
 }
 
 
@@ -89,6 +97,11 @@ class Trial:
     rows: FloatArray  # (pairs, features), with some of the references
     all_rows: FloatArray  # with all references
     meteor: FloatArray  # with references that are not among the features
+    grades: FloatArray
+
+    @property
+    def half(self) -> IntArray:
+        return np.array([pair.photo for pair in self.pairs]) % 2
 
     @property
     def right(self) -> BoolArray:
@@ -107,18 +120,33 @@ def main() -> None:
     not_fitted = LogisticCalibrator((0.0,))
     scorer = PhotoScorer.open(ScoreWeights(not_fitted, not_fitted))
     trials = [make_trial(path, options.split, scorer) for path in options.data]
-    logits = {
-        form: cross_fit(examples(trials, columns, halves=True), range(len(columns))) for form, columns in FORMS.items()
-    }
-    for number, trial in enumerate(trials):
-        print(f"\n{trial.name}: {len(trial.pairs):,} pairs, {trial.right.mean():.1%} right")
-        for form, of_trials in logits.items():
-            print(f"{form:45}", evaluate(trial, of_trials[number]))
+    grades, right, half = (
+        np.concatenate([getattr(trial, name) for trial in trials]) for name in ("grades", "right", "half")
+    )
+    rows = np.concatenate([trial.rows for trial in trials])
+    for form, columns in FORMS.items():
+        logits = np.zeros(len(rows))
+        for other in (0, 1):
+            fitted = fit(rows[half != other][:, columns], grades[half != other], right[half != other])
+            logits[half == other] = fitted.logits(rows[half == other][:, columns])
+        ends = np.cumsum([len(trial.pairs) for trial in trials])
+        for trial, of_trial in zip(trials, np.split(logits, ends[:-1]), strict=True):
+            print(f"{trial.name:12} {form:40} {evaluate(trial, of_trial)}")
+    all_rows = np.concatenate([trial.all_rows for trial in trials])
     document: dict[str, object] = {"fingerprint": fingerprint()}
     for name, count in {"photo": PHOTO_FEATURES, "references": PHOTO_FEATURES + REFERENCE_FEATURES}.items():
-        document[name] = fit(examples(trials, range(count), halves=False), range(count)).weights
+        document[name] = fit(all_rows[:, :count], grades, right).weights
     options.out.write_bytes(seal(document))
     print(f"\n{document}\nwritten: {options.out}")
+
+
+def fit(rows: FloatArray, grades: FloatArray, right: BoolArray) -> LogisticCalibrator:
+    """Fit the order of captions to grades, then the probability that a caption is right to the same sum."""
+    order = LogisticCalibrator.fit(rows.astype(np.float32), grades, non_negative=range(rows.shape[1]))
+    sums = order.logits(rows)[:, None].astype(np.float32)
+    constant, scale = LogisticCalibrator.fit(sums, right, balanced(right), non_negative=[0]).weights
+    first, *others = order.weights
+    return LogisticCalibrator((constant + scale * first, *(scale * weight for weight in others))).round()
 
 
 def fingerprint() -> str:
@@ -147,9 +175,20 @@ def make_trial(path: Path, split: str, scorer: PhotoScorer) -> Trial:
         {number: pair.text for number, pair in zip(ids, pairs, strict=True)},
         {number: pair.references[REFERENCES:] for number, pair in zip(ids, pairs, strict=True)},
     )
-    by_id = dict(zip(found.photos, found.per_photo["meteor"], strict=True))
-    meteor = np.array([by_id[number] for number in ids])
-    return Trial(dataset_name(path), pairs, rows(REFERENCES), rows(None), meteor)
+    order = np.argsort([int(number) for number in found.photos])
+    scores = {name: np.asarray(values)[order] for name, values in found.per_photo.items()}
+    return Trial(dataset_name(path), pairs, rows(REFERENCES), rows(None), scores["meteor"], grade(pairs, scores))
+
+
+def grade(pairs: Sequence[Pair], scores: Mapping[str, FloatArray]) -> FloatArray:
+    """Return how well each caption describes its photo, 0 to 1, given its scores with references."""
+    kinds = np.array([pair.kind for pair in pairs])
+    others = np.isin(kinds, (RANDOM, SIMILAR))
+    grades = np.where(kinds == OWN, 1.0, OTHER_NOUN)
+    mean = np.mean([rankdata(scores[name][others]) for name in ("meteor", "cider", "rouge_l")], axis=0)
+    share = rankdata(mean) / others.sum()
+    grades[others] = OTHER_PHOTO * np.maximum(share - UNRELATED, 0) / (1 - UNRELATED)
+    return grades
 
 
 def make_pairs(captions: Sequence[Sequence[str]], photos: Sequence[ScoredPhoto], seed: int = 0) -> Iterator[Pair]:
@@ -164,11 +203,11 @@ def make_pairs(captions: Sequence[Sequence[str]], photos: Sequence[ScoredPhoto],
         chosen = rng.randrange(len(own))
         others = [text for index, text in enumerate(own) if index != chosen]
         rng.shuffle(others)
-        near = np.argsort(-cosines[photo])[:SIMILAR_PHOTOS]
+        near = np.argsort(-cosines[photo])
         stranger = rng.randrange(len(captions) - 1)
         stranger += stranger >= photo
-        foreign = [(RANDOM, stranger), *((SIMILAR, int(rng.choice(near[:NEAREST]))) for _ in range(1))]
-        foreign += [(SIMILAR, int(rng.choice(near))) for _ in range(2)]
+        foreign = [(RANDOM, stranger)]
+        foreign += [(SIMILAR, int(rng.choice(near[:most]))) for most, count in NEAREST for _ in range(count)]
         yield Pair(photo, OWN, own[chosen], True, others)
         for kind, other in foreign:
             text = rng.choice(captions[other])
@@ -211,18 +250,8 @@ def _noun_type(word: str) -> str:
     return types[0] if types else "other"
 
 
-def examples(trials: Sequence[Trial], columns: Sequence[int], *, halves: bool) -> list[Examples]:
-    """Features with some of the references, and weights of each half; or with all references."""
-    found = []
-    for trial in trials:
-        photo = np.array([pair.photo for pair in trial.pairs])
-        rows, groups = (trial.rows, photo % 2) if halves else (trial.all_rows, None)
-        found.append(Examples(rows[:, columns], trial.right, balanced(trial.right, groups), photo))
-    return found
-
-
 def evaluate(trial: Trial, logits: FloatArray) -> str:
-    """Area under the curve of own against other captions, share of own above swapped, rank correlation with METEOR."""
+    """Area under the curve of own against others, share of own above swapped, correlation with METEOR and grades."""
     own = logits[trial.of(OWN)]
     parts = [f"{kind} {area_under_curve(own, logits[trial.of(kind)]):.3f}" for kind in (RANDOM, SIMILAR, SWAPPED)]
     score_of = {pair.photo: score for pair, score in zip(trial.pairs, logits, strict=True) if pair.kind == OWN}
@@ -235,7 +264,7 @@ def evaluate(trial: Trial, logits: FloatArray) -> str:
     error = calibration_error(logistic(logits), trial.right, balanced(trial.right))
     return (
         f"AUC {', '.join(parts)}; own above swapped {np.mean(swapped):.1%}; METEOR τc {tau:.3f}; "
-        f"calibration error {error:.3f}"
+        f"grades τc {kendalltau(logits, trial.grades, variant='c').statistic:.3f}; calibration error {error:.3f}"
     )
 
 

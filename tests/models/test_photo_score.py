@@ -57,11 +57,10 @@ def test_a_score_is_a_probability_computed_from_similarities_of_caption_phrases_
         proposed.features.whole,
     )
     found = regions.compare(regions.encode_regions(inputs), regions.encode_phrases(phrases))
-    features = [
-        float(image[0] @ whole.encode_sentences([caption])[0]),
-        float(np.mean([image[0] @ whole.encode_sentences([phrase])[0] for phrase in phrases])),
-        float(np.mean([max(found[:, column]) for column in range(len(phrases))])),
-    ]
+    of_photo = [float(image[0] @ whole.encode_sentences([phrase])[0]) for phrase in phrases]
+    of_regions = [float(max(found[:, column])) for column in range(len(phrases))]
+    features = [float(image[0] @ whole.encode_sentences([caption])[0])]
+    features += [sum(of_photo) / len(phrases), max(of_photo), sum(of_regions) / len(phrases), max(of_regions)]
     logit = sum(w * f for w, f in zip(weights.photo.weights, [1, *features], strict=True))
     assert deixis.photo_score(photo, caption) == pytest.approx(1 / (1 + np.exp(-logit)), abs=1e-3)
 

@@ -63,7 +63,7 @@ class LogisticCalibrator:
     def fit(
         cls,
         rows: AnyArray,
-        answers: BoolArray,
+        answers: AnyArray,
         shares: FloatArray | None = None,
         *,
         non_negative: Sequence[int] = (),
@@ -75,7 +75,7 @@ class LogisticCalibrator:
         Parameters
         ----------
         rows, answers
-            Features and labels.
+            Features, and labels or grades from 0 to 1.
         shares
             Weights of the rows; equal by default.
         non_negative

@@ -1,6 +1,6 @@
 """Scores of captions by their photos: the probability that a caption is right, with and without reference captions.
 
-A logistic regression of similarities: of the caption and the photo, of its noun phrases and the photo, and of its noun
+A logistic function of similarities: of the caption and the photo, of its noun phrases and the photo, and of its noun
 phrases and the best regions. With references also of the caption and the nearest reference, and of its phrases and the
 nearest phrases of references. `scripts/fit_photo_score.py` fits it.
 """
@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 SHIPPED_FILE = SHIPPED / "search" / "photo_score.json"
 PHOTO_MODEL, REGION_MODEL = "two-branch", "grounder"
 
-PHOTO_FEATURES = 3
-"""Similarity of the caption and the photo, mean of its phrases and the photo, mean of its phrases and best regions."""
+PHOTO_FEATURES = 5
+"""Similarity of the caption and the photo; of its phrases and the photo, mean and best; of its phrases and their best
+regions, mean and best. The best phrase tells a caption of which a part is right from one that is wrong."""
 
 REFERENCE_FEATURES = 2
 """Similarity of the caption and the nearest reference, mean of its phrases and the nearest phrases of references."""
@@ -139,8 +140,9 @@ class PhotoScorer:
     def photo_features(self, photo: ScoredPhoto, caption: EncodedCaption) -> FloatArray:
         """The features of a caption and its photo: (PHOTO_FEATURES,)."""
         whole = self.photo_model.compare(photo.vector[None], np.vstack([caption.vector[None], caption.phrases]))[0]
-        regions = self.region_model.compare(photo.regions, caption.region_phrases)
-        return np.array([whole[0], whole[1:].mean(), regions.max(axis=0).mean()], dtype=np.float64)
+        regions = self.region_model.compare(photo.regions, caption.region_phrases).max(axis=0)
+        of_phrases = [each for found in (whole[1:], regions) for each in (found.mean(), found.max())]
+        return np.array([whole[0], *of_phrases], dtype=np.float64)
 
     def reference_features(self, caption: EncodedCaption, references: Sequence[EncodedCaption]) -> FloatArray:
         """The features of a caption and references: (REFERENCE_FEATURES,)."""

@@ -33,10 +33,10 @@ _FLICKR = ("flickr-token", "flickr-results", "flickr30k-entities")
 def identify_dataset(dataset: Dataset) -> str:
     """Return the papers' name of a data set, or "" for any other.
 
-    The kind or name of the first known source decides; if the name does not, the number of photos distinguishes
-    Flickr8k from Flickr30k.
+    The kind or name of the first known source decides, then the name of the directory; if the name does not, the number
+    of photos distinguishes Flickr8k from Flickr30k.
     """
-    for source in dataset.manifest.sources:
+    for source in (*dataset.manifest.sources, {"name": dataset.path.name}):
         kind, name = source.get("kind", ""), source.get("name", "").lower().replace("_", "").replace("-", "")
         if kind in _BY_KIND:
             return _BY_KIND[kind]

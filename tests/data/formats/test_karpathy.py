@@ -43,7 +43,7 @@ def test_a_folder_of_coco_is_part_of_the_name(store):
     photo = next(read_captions(store("dataset_coco.json", {"images": [image], "dataset": "coco"})).photos)
     assert photo.id == "COCO_val2014_000000391895"
     assert photo.annotated.file == "val2014/COCO_val2014_000000391895.jpg"
-    assert photo.splits == ("restval",)
+    assert photo.splits == ("restval", "train"), "the papers train on 113,287 photos"
     assert photo.captions[0].text == "A man with a red helmet."
 
 
