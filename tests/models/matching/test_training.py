@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import deixis
 from deixis.data.dataset import Dataset, make_dataset
@@ -172,3 +173,15 @@ def test_a_data_set_without_boxes_or_without_photos_is_refused(quarters: Dataset
     for name, problem in (("bare", "bare: "), ("text", "text: .*--images")):
         with pytest.raises(DeixisError, match=problem):
             fit(Dataset(tmp_path / name), TWO_BRANCH, PHRASES, tmp_path / "run")
+
+
+@pytest.mark.parametrize("settings", [TwoBranchSettings(hidden_size=8), SimilaritySettings(hidden_size=8)])
+def test_images_are_standardized_by_the_training_photos(quarters: Dataset, tmp_path: Path, settings: object) -> None:
+    result = fit(quarters, replace(settings, standardize_images=True), MatchingDataSettings(), tmp_path / "model")  # type: ignore[type-var]
+    model, photos = load(result.path), quarters.split("train")
+    rows = model.features(quarters, photos).vectors()
+    network = model.model.network.eval()
+    means, scales = rows.mean(axis=0), rows.std(axis=0)
+    np.testing.assert_allclose(network.visual_mean, means, atol=1e-3)
+    expected = network.visual(torch.from_numpy((rows - means) / scales)).detach().numpy()
+    np.testing.assert_allclose(model.model.prepare_visual(rows), expected, atol=1e-2)

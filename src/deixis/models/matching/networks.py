@@ -44,9 +44,18 @@ class Branches(nn.Module):
 
     visual: Branch
     text: Branch
+    visual_mean: Tensor
+    visual_scale: Tensor
+
+    def __init__(self, visual_size: int, standardize_images: bool) -> None:
+        super().__init__()
+        self.standardizes = standardize_images
+        if standardize_images:
+            self.register_buffer("visual_mean", torch.zeros(visual_size))
+            self.register_buffer("visual_scale", torch.ones(visual_size))
 
     def embed_visual(self, rows: Tensor) -> Tensor:
-        return self.visual(rows)
+        return self.visual((rows - self.visual_mean) / self.visual_scale if self.standardizes else rows)
 
     def embed_text(self, rows: Tensor) -> Tensor:
         return self.text(rows)
@@ -70,7 +79,7 @@ class TwoBranchNetwork(Branches):
     """
 
     def __init__(self, visual_size: int, text_size: int, settings: TwoBranchSettings) -> None:
-        super().__init__()
+        super().__init__(visual_size, settings.standardize_images)
         self.encoder: TextEncoder | None = None
         if settings.text_encoder != "none":  # section 5.3
             sizes = (settings.word_dim, settings.text_hidden_size, settings.text_layers)
@@ -103,7 +112,7 @@ class SimilarityNetwork(Branches):
     """The similarity network (section 3.3): the product of both branches, and one to three layers with ReLU between."""
 
     def __init__(self, visual_size: int, text_size: int, settings: SimilaritySettings) -> None:
-        super().__init__()
+        super().__init__(visual_size, settings.standardize_images)
         layers = (settings.hidden_size, settings.embedding_dim, settings.dropout, settings.linear)
         self.visual = Branch(visual_size, *layers)
         self.text = Branch(text_size, *layers)
@@ -119,7 +128,7 @@ class SimilarityNetwork(Branches):
         return self.fused(visual * text).squeeze(-1)
 
     def forward(self, visual: Tensor, text: Tensor) -> Tensor:
-        return self.fuse(self.visual(visual), self.text(text))
+        return self.fuse(self.embed_visual(visual), self.text(text))
 
     def score_pairs(self, visual: Tensor, text: Tensor) -> Tensor:
         """Score every vector of one side (n, d) against every vector of the other (m, d): (n, m)."""

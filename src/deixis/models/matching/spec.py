@@ -36,6 +36,8 @@ class TwoBranchSettings:
         Keep only the first layer of each branch; the common space then has `hidden_size` dimensions.
     dropout
         Dropout after the first layer.
+    standardize_images
+        Scale each feature of photos or regions to mean 0 and deviation 1 over the training photos.
     text_encoder
         Text encoder before the text branch: lstm, gru or transformer; none takes text features.
     min_count
@@ -93,6 +95,7 @@ class TwoBranchSettings:
     embedding_dim: int = 512
     linear: bool = False
     dropout: float = 0.0
+    standardize_images: bool = False
     text_encoder: Literal["none", "lstm", "gru", "transformer"] = "none"
     min_count: int = 1
     word_dim: int = 256
@@ -174,6 +177,8 @@ class SimilaritySettings:
         Keep only the first layer of each branch; the product then has `hidden_size` dimensions.
     dropout
         Dropout after the first layer.
+    standardize_images
+        Scale each feature of photos or regions to mean 0 and deviation 1 over the training photos.
     fusion_layers
         Layers after the product: 3 (of sizes 512, 256 and 1), 2 (256 and 1) or 1.
     positives
@@ -186,6 +191,7 @@ class SimilaritySettings:
     embedding_dim: int = 512
     linear: bool = False
     dropout: float = 0.0
+    standardize_images: bool = False
     fusion_layers: int = 3
     positives: Literal["augmented", "single"] = "augmented"
     positive_iou: float = 0.7

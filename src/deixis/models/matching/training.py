@@ -182,6 +182,10 @@ def build_similarity(run: Run, data: MatchingData) -> MatchingPipeline:
 
 def _pipeline(run: Run, data: MatchingData, model: TwoBranch | Similarity) -> MatchingPipeline:
     chosen = run.settings[MatchingDataSettings]
+    if model.settings.standardize_images:
+        scale = data.visual.std(axis=0, dtype=np.float64)
+        model.network.visual_mean.copy_(torch.from_numpy(data.visual.mean(axis=0, dtype=np.float64)))
+        model.network.visual_scale.copy_(torch.from_numpy(np.where(scale > 0, scale, 1.0)))
     provenance = provenance_of(chosen, chosen.train_on, data.train)
     return MatchingPipeline(model, provenance, data.encoder.features)
 
