@@ -121,9 +121,7 @@ def test_neighbours_of_another_encoder_are_refused(
 def test_saved_neighbours_are_read_back_and_damaged_ones_refused(
     captioner_folder: Path, captioner: CaptionPipeline, tmp_path: Path
 ) -> None:
-    config = RerankConfig(
-        "photo", RerankSettings("bleu", 3, 4), RerankSettings("cider", 5, 6), 8, "euclidean", "mean-f"
-    )
+    config = RerankConfig("photo", RerankSettings("bleu", 3, 4), RerankSettings("cider", 5, 6), "euclidean", "mean-f")
     original = Neighbours.from_features(features_of(captioner_folder, "train"), captioner.encoder, config)
     original.save(tmp_path / "kept")
     read = Neighbours.load(tmp_path / "kept")
