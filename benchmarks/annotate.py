@@ -215,7 +215,7 @@ def people(project: Project, folded: Iterable[PhotoSnapshot], workers: dict[str,
     judged: Counter[str] = Counter()
     for fold in folded:
         for event in fold.events:
-            if event.kind == "judged":
+            if event.kind == "judged" and event.worker in workers:  # not the reviewer
                 kind = workers[event.worker].kind.name
                 judged[kind] += 1
                 counts[kind] += event.number in fold.state.counted

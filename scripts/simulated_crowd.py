@@ -79,8 +79,8 @@ class Kind:
     box_answers
         Adjusts boxes that nearly fit, and calls accepted boxes wrong.
     leaves_after, away_s
-        Leaves after this many answers, with the questions that it holds, and comes back after `away_s` seconds; None:
-        never.
+        Leaves after this many answers, as soon as it holds a question that is no test, and comes back after `away_s`
+        seconds; None: never.
     """
 
     name: str
@@ -376,7 +376,7 @@ def simulate_crowd(
         if worker in result.left:
             del result.left[worker]  # is back
         question = lease(project, worker, stay=stay)
-        if question is not None and result.workers[worker].leaves():
+        if question is not None and question.photo not in known_photos and result.workers[worker].leaves():
             result.left[worker] = now
             lease(project, worker, exclude=[question.token], stay=stay)  # the page had loaded another one
             if (away := result.workers[worker].kind.away_s) is not None:
