@@ -286,12 +286,13 @@ def wrong_answers(kind: str, rng: random.Random, folder: Path, flips: int = 0) -
         before = folder / "sound" / "before" / file
         older = before.read_bytes() if before.is_file() else sound[len(sound) // 2 :]
         made = damages(sound, older, rng, flips or flips_of(kind, file, len(sound)))
-        for how, damaged in ((how, each) for how, some in made.items() for each in some):
+        for how, number, damaged in ((how, *each) for how, some in made.items() for each in enumerate(some)):
             shutil.copytree(folder / "sound" / "out", folder / "copy" / "out")
             (folder / "copy" / "in").symlink_to(folder / "sound" / "in")
             (folder / "copy" / file).write_bytes(damaged)
             counts["changes"] += 1
-            verified = verify(folder / "copy" / "out" / VERIFIED[kind]) if kind in VERIFIED else ""
+            to_verify = folder / "copy" / "out" / VERIFIED[kind] if kind in VERIFIED and number < 3 else None
+            verified = verify(to_verify) if to_verify else ""
             try:
                 found = read(folder / "copy")
                 if isinstance(found, dict) and found.get("problems"):
@@ -304,7 +305,7 @@ def wrong_answers(kind: str, rng: random.Random, folder: Path, flips: int = 0) -
                 assert_one_line(str(error))
                 assert str(folder / "copy") in str(error)
                 counts["reported"] += 1
-                if kind in VERIFIED and str(folder / "copy" / "out" / VERIFIED[kind]) in str(error):
+                if to_verify and str(to_verify) in str(error):
                     counts["reported by verify"] += 1
                     if str(folder / "copy") not in verified:
                         wrong.append(f"{file}, {how}: not found by deixis verify, which says {verified!r}")

@@ -27,7 +27,7 @@ FAULTS = {
 }
 
 
-@trials(1, 12)
+@trials(1, 8)
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("scenario", ["indexing", "annotating", "serving", "training"])
 def test_a_call_that_fails_loses_nothing(
