@@ -131,7 +131,8 @@ def test_a_date_in_words_is_a_filter_that_can_be_undone(sample_index: Path, comm
     assert found["searched"] < found["photos"]
     assert "after:2021 before:2022" in command("search", "a cat in 2021", "--index", sample_index)[1]
     for undone in (("a cat in 2021", "--exact"), ('a cat "in 2021"',), ("a cat in 2021 after:0001",)):
-        assert command.json("search", *undone, "--index", sample_index)["readings"] == []
+        readings = command.json("search", *undone, "--index", sample_index)["readings"]
+        assert "date" not in [reading["kind"] for reading in readings]
 
 
 def test_misspelled_words_are_corrected_and_named(sample_index: Path, command: Command) -> None:
