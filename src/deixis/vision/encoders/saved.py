@@ -45,7 +45,9 @@ def open_network(name: EncoderName, options: Options, device: str | None) -> Loa
     device = choose_device(device)  # an error about a device does not name the folder
     with damaged(folder):
         settings = artifact.settings
-        size, scale = options.input_size(int(settings["side"]), int(settings["multiple"])), _scale(settings)
+        if (multiple := int(settings["multiple"])) < 1:
+            raise ValueError(f"sides are multiples of {multiple}")
+        size, scale = options.input_size(int(settings["side"]), multiple), _scale(settings)
         channels = int(settings["channels"])
         network = SavedNetwork(artifact, channels, device)
     check_side(name.architecture, size.side, size.multiple)
