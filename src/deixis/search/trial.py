@@ -357,7 +357,7 @@ class Relevance:
 
     Examples
     --------
-    >>> photos = Relevance([["A dog runs.", "A brown puppy."], ["Two cats on a mat."]])
+    >>> photos = Relevance([["A brown dog runs.", "A puppy."], ["Two cats on a mat."]])
     >>> photos.of("brown dogs", ["brown dogs"]).tolist(), photos.of("a dog and a cat", ["a dog", "a cat"]).tolist()
     ([True, False], [False, False])
     """
