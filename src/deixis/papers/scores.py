@@ -202,7 +202,7 @@ def score_captions(
     decoding = _decoding(options, pipeline.model.settings.max_length)
     found = score_captioner(pipeline, features, decoding, ranker=ranker, training=sentences_of(training).texts)
     perplexity, owner = found.perplexity, sentences_of(features.photos).photo_of_sentence
-    bits, words = (np.bincount(owner, each, len(references)) for each in (perplexity.bits, perplexity.lengths))
+    bits, words = (np.bincount(owner, each, len(references)) for each in zip(*found.likelihoods, strict=True))
     about = {"words": f"{len(pipeline.vocabulary or ()):,} known, {perplexity.oov or 0:.1f} % of those scored unknown"}
     return ModelScores(
         values_of(found.captions.statistics, found.captions.n) | {"perplexity": perplexity.perplexity},

@@ -46,6 +46,7 @@ class CaptionerScores:
 
     perplexity: Result
     captions: CaptionScores
+    likelihoods: Sequence[tuple[float, int]]  # of people's captions: the bits that encode each, and its words and end
     results: Mapping[str, CaptionResult]  # by photo id
     decoding: Decoding  # how the captions were generated
     ranker: Ranker | None  # score that ordered the sentences; None for their probability
@@ -90,9 +91,12 @@ def score_captioner(
     ranked = rank_captions(photos, model.generate(photos, decoding), ranker)
     results = dict(zip(features.photos.ids, ranked, strict=True))
     references = {photo.id: [caption.text for caption in photo.sentences] for photo in features.photos}
+    owner = np.array(gold.photo_of_sentence)
+    log_probabilities = model.log_probabilities(photos, gold.texts, owner)
     return CaptionerScores(
-        caption_perplexity(model, photos, gold.texts, np.array(gold.photo_of_sentence)),
+        perplexity_scores(log_probabilities, unknown=model.unknown_words(gold.texts), photos=owner.tolist()),
         caption_scores({photo: result.text for photo, result in results.items()}, references, training=training),
+        [(-float(np.sum(values)) / np.log(2), len(values)) for values in log_probabilities],
         results,
         decoding,
         ranker,
