@@ -480,5 +480,7 @@ def _open_checked(
     ) as error:
         reason = " ".join(str(error).split()).partition(". ")[0]  # without advice to programmers
         code = error.errno if isinstance(error, OSError) else None
-        is_temporary = isinstance(error, MemoryError) or code not in (None, errno.EINVAL, errno.EOVERFLOW)
+        # Pillow's words for a decoder that got no memory.
+        no_memory = isinstance(error, MemoryError) or reason.startswith(("codec configuration error", "out of memory"))
+        is_temporary = no_memory or code not in (None, errno.EINVAL, errno.EOVERFLOW)
         raise PhotoError(path, f"cannot be read ({reason or type(error).__name__})", is_temporary) from error
