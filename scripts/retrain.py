@@ -172,6 +172,8 @@ def stages_of_describer(paths: Paths) -> list[Stage]:
 def stages_of_search(paths: Paths) -> list[Stage]:
     """The calibration of the scores of two-branch and grounder."""
     command: Command = [script("fit_search"), paths.data, *paths.also, "--out", paths.out / "calibration.json"]
+    if paths.coco is not None:
+        command += ["--coco-texts", paths.coco[0]]
     return [Stage("search", command, "flags")]
 
 
@@ -258,7 +260,7 @@ def main() -> None:
     parser.add_argument("--fast-start", type=Path, help="TinyViT, for the fast encoder")
     parser.add_argument("--names", type=Path, help="folder of photos that are named by their files")
     parser.add_argument(
-        "--coco", type=Path, nargs=2, metavar=("TEXTS", "PHOTOS"), help="COCO train2017, for the encoders"
+        "--coco", type=Path, nargs=2, metavar=("TEXTS", "PHOTOS"), help="COCO train2017, for the encoders and search"
     )
     parser.add_argument(
         "--also",
