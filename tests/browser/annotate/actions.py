@@ -81,6 +81,7 @@ def draw(page: Page, box: Sequence[float], size: Sequence[int]) -> None:
     page.mouse.move((x1 + x2) / 2, (y1 + y2) / 2, steps=3)
     page.mouse.move(x2, y2, steps=3)
     page.mouse.up()
+    page.evaluate("new Promise((done) => setTimeout(() => requestAnimationFrame(done)))")  # the page settles the box
 
 
 def answer(page: Page, question: Question, value: str, box: Sequence[float] | None) -> None:

@@ -92,7 +92,9 @@ def _read_views(run: Run, features: PhotoFeatures, captions: Captions) -> Vector
             for name, array in _encode_views(run, features, paths, chosen)._asdict().items():
                 np.save(partial / f"{name}.npy", array)
     # Mapped, so that trainings at the same time have one copy in memory.
-    return VectorsAndCells(*(np.load(kept / f"{name}.npy", mmap_mode="c") for name in VectorsAndCells._fields))
+    return VectorsAndCells(
+        *(np.load(kept / f"{name}.npy", mmap_mode="c", allow_pickle=False) for name in VectorsAndCells._fields)
+    )
 
 
 def _encode_views(
