@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from deixis.annotate.export import export_project
 from deixis.annotate.gallery import GalleryFilter, find_photos
@@ -17,8 +18,10 @@ from deixis.annotate.people import Role, suspend_worker
 from deixis.annotate.progress import read_progress
 from deixis.annotate.project import Project, open_for_work, reload_settings, requeue_suspended, tasks_in_use
 from deixis.annotate.quality import Level, lock_worker
+from deixis.annotate.queue import lease_again
 from deixis.annotate.review import ASK_AGAIN, decide, review_queue
 from deixis.annotate.settings import Settings, read_settings, write_settings
+from deixis.annotate.store import checks, known_questions
 from deixis.annotate.transactions import RefusedError
 from deixis.annotate.workflow import Answer, OwnQuestion, Task
 from deixis.errors import DeixisError
@@ -266,3 +269,60 @@ def test_a_project_is_opened_with_the_question_of_its_settings_file(new_project:
         assert tasks_in_use(opened, connection)[-1] is Task.OWN
     assert [each.known for each in read_progress(opened).tasks if each.task is Task.OWN] == [1]
     opened.close()
+
+
+@pytest.mark.parametrize("said", ["drawn", "adjusted", "wrong box", "photo"])
+def test_an_own_answer_may_be_spelled_like_an_answer_of_another_task(new_project: MakeProject, said: str) -> None:
+    project, _ = new_project(1)
+    set_question(project, replace(SHARP, choices=(said, "none"), votes=1))
+    [ann] = join(project, "Ann")
+    say(project, ann, said)
+    assert snapshot(project).state.votes[0].answers == (said,)
+    with project.database.reading() as connection:
+        assert connection.execute(select(checks)).all() == []
+
+
+def test_known_boxes_are_told_apart_by_their_coordinates_and_must_be_in_the_photo(
+    new_project: MakeProject, tmp_path: Path
+) -> None:
+    project, _ = new_project(1)
+    breed = OwnQuestion("breed", "Which breed?", about="box")
+    good = ("dog0 0:0-5 10,10.0,60,50", "dog0 0:0-5 1,1,9,9")
+    wrong = ("0:2-99 1,1,9,9", "0:0-5 60,10,10,50", "0:0-5 10,10,600,50", "0:0-5 nan,10,20,50")
+    set_question(project, replace(breed, known=tuple((name, "pug") for name in (*good, *(f"dog0 {w}" for w in wrong)))))
+    assert [line["box"] for line in exported(project, tmp_path / "out")] == [[10, 10, 60, 50], [1, 1, 9, 9]]
+    assert len(find_photos(project, GalleryFilter())[1][0].answers) == 2
+    assert "\n".join(read_progress(project).advice).count("is not used") == len(wrong)
+    set_question(project, replace(breed, known=(("dog0 0:0-5 10,10,60,55", "pug"),)))
+    with project.database.reading() as connection:
+        assert [row.asked["new_box"] for row in connection.execute(select(known_questions))] == [[10, 10, 60, 55]]
+
+
+def test_a_box_is_known_however_its_coordinates_are_written(new_project: MakeProject) -> None:
+    project, _ = new_project(1, independent=False, judgements_to_end=1)
+    known = (("dog0 1:0-7  10.0,10,60.00,50", "pug"),)
+    set_question(project, OwnQuestion("breed", "Which breed?", about="box", known=known))
+    [ann] = join(project, "Ann")
+    link_and_verify(project, ann)
+    for said in (Answer.BOX, Answer.DRAWN, Answer.GOOD, Answer.ALL):
+        answer(project, ann, said)
+    state = snapshot(project).state
+    assert [box.xyxy for chain in state.chains if chain.workflow for box in chain.workflow.boxes] == [(10, 10, 60, 50)]
+    assert (state.votes, state.finished) == ((), True)
+
+
+def test_a_known_question_that_takes_the_number_of_another_is_asked(new_project: MakeProject) -> None:
+    project, _ = new_project(3, test_questions=0, hidden_share=1.0)
+    [ann] = join(project, "Ann")
+    events = []
+    for name in ("dog0", "dog1"):
+        set_question(project, SHARP)
+        set_question(project, replace(SHARP, known=((name, "yes"),)))
+        question = ask(project, ann, tasks=OWN)
+        assert question.photo == name
+        events.append(record(project, ann, question.token, "yes").event)
+    again = [
+        project.database.run(lambda connection, event=event: lease_again(project, connection, ann, event))
+        for event in events
+    ]
+    assert [question and question.photo for question in again] == [None, "dog1"]

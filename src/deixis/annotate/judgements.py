@@ -130,7 +130,7 @@ def record_answer(
     box = _check_box((material.width, material.height), parsed, box, lease.asked)
     body = _event_body(lease, seconds, answer=parsed, box=box, groups=checked, guideline=seen or None)
     number = transaction.add_event(token, worker, Judged.kind, body, remark=remark)
-    if parsed in (Answer.DRAWN, Answer.ADJUSTED):
+    if isinstance(parsed, Answer) and parsed in (Answer.DRAWN, Answer.ADJUSTED):
         add_check(connection, worker, Task.DRAWING, Purpose.WORK, event=number)
     transaction.apply(answered=lease.question)
     return JudgementResult(number, seconds=seconds)
@@ -294,7 +294,7 @@ def _read_size(connection: Connection, photo: str) -> tuple[int, int]:
 
 def _check_box(size: tuple[int, int], answer: str, box: XYXY | None, asked: Mapping[str, Any]) -> XYXY | None:
     """Return the box of an answer that has one, if it is allowed: inside the photo, or one of the boxes shown."""
-    if answer not in ANSWERS_WITH_BOX:
+    if not isinstance(answer, Answer) or answer not in ANSWERS_WITH_BOX:
         if box is not None:
             raise RefusedError(f"the answer {str(answer)!r} takes no box")
         return None

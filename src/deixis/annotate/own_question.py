@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 from sqlalchemy import delete, select, update
 
+from deixis.annotate.judgements import check_box
 from deixis.annotate.known_answers import KnownQuestion, insert_known_questions
 from deixis.annotate.material import Material
 from deixis.annotate.project import Project
-from deixis.annotate.store import known_questions, leases, photos
+from deixis.annotate.state import parse_known_subject
+from deixis.annotate.store import checks, known_questions, leases, photos
 from deixis.annotate.transactions import PhotoSnapshot
-from deixis.annotate.workflow import XYXY, DrawnBox, OwnQuestion, Question, Task
+from deixis.annotate.workflow import XYXY, OwnQuestion, Question, Task
 from deixis.errors import DeixisError
 
 ANSWERS_FILE = "answers.jsonl"
@@ -50,11 +52,12 @@ def read_answers(
             yield _make_answer(snapshot, vote.question, own, answer, vote.answers, by, vote.is_open)
     for subject, answer in own.known:
         try:
-            question = _parse_subject(subject, own)
-        except DeixisError:
+            if parse_known_subject(subject, own).photo != snapshot.material.photo:
+                continue
+            question = _read_known(subject, own, snapshot.material)
+        except DeixisError:  # `explain_known_answers` says why
             continue
-        if question.photo == snapshot.material.photo:
-            yield _make_answer(snapshot, question, own, answer, (), ())
+        yield _make_answer(snapshot, question, own, answer, (), ())
 
 
 def _make_answer(
@@ -87,7 +90,7 @@ def update_known_answers(project: Project) -> None:
     if not (gone or new or changed):
         return
     with project.database.writing() as connection:
-        insert_known_questions(connection, new.values())  # before the deletion, so that numbers are not used again
+        insert_known_questions(connection, new.values())
         for number, answer in changed.items():
             same = known_questions.c.number == number
             connection.execute(update(known_questions).where(same).values(answer=answer))
@@ -95,6 +98,8 @@ def update_known_answers(project: Project) -> None:
             update(leases).where(leases.c.known.in_(gone), leases.c.state == "open").values(state="lost")
         )
         connection.execute(delete(known_questions).where(known_questions.c.number.in_(gone)))
+        # SQLite may use the numbers again; nobody has seen the questions that will have them.
+        connection.execute(update(checks).where(checks.c.known.in_(gone)).values(known=None))
 
 
 def explain_known_answers(project: Project) -> list[str]:
@@ -109,11 +114,11 @@ def _known_questions(project: Project) -> tuple[dict[tuple[str, str], KnownQuest
     with project.database.reading() as connection:
         for subject, answer in own.known:
             try:
-                question = _parse_subject(subject, own)
-                material = connection.scalar(select(photos.c.material).where(photos.c.id == question.photo))
+                photo = parse_known_subject(subject, own).photo
+                material = connection.scalar(select(photos.c.material).where(photos.c.id == photo))
                 if material is None:
-                    raise DeixisError(f"no photo {question.photo!r} in this project")
-                Material.from_json(material).text_of(question.mention)
+                    raise DeixisError(f"no photo {photo!r} in this project")
+                question = _read_known(subject, own, Material.from_json(material))
             except DeixisError as error:
                 problems.append(f"the known answer about {subject!r} is not used: {error}")
                 continue
@@ -122,19 +127,10 @@ def _known_questions(project: Project) -> tuple[dict[tuple[str, str], KnownQuest
     return wanted, problems
 
 
-_FORMS = {"photo": '"PHOTO"', "phrase": '"PHOTO 0:2-7"', "box": '"PHOTO 0:2-7 X1,Y1,X2,Y2"'}
-
-
-def _parse_subject(subject: str, own: OwnQuestion) -> Question:
-    """Parse the subject of a known answer."""
-    spaces = _FORMS[own.about].count(" ")
-    photo, *rest = subject.rsplit(" ", spaces) if spaces else [subject]
-    try:
-        sides = [float(side) for side in rest.pop().split(",")] if own.about == "box" else []
-        x1, y1, x2, y2 = sides or (0.0, 0.0, 0.0, 0.0)
-        if len(rest) != (own.about != "photo"):
-            raise ValueError(subject)
-    except (ValueError, IndexError):
-        raise DeixisError(f"the question is about a {own.about}, so use {_FORMS[own.about]}") from None
-    box = DrawnBox("k", (x1, y1, x2, y2), "") if sides else None
-    return Question(photo, Task.OWN, tuple(rest), (), box, name=own.name)
+def _read_known(subject: str, own: OwnQuestion, material: Material) -> Question:
+    """Parse the subject of a known answer, whose phrase and box must be in the photo."""
+    question = parse_known_subject(subject, own)
+    material.text_of(question.mention)
+    if question.new_box:
+        check_box((material.width, material.height), question.new_box.xyxy, "a known answer")
+    return question

@@ -301,8 +301,8 @@ def lease_again(project: Project, connection: Connection, worker: str, event: in
     else:
         parameters = {"p_photo": lease.photo, "p_task": lease.task, "p_subject": lease.subject}
         question = connection.execute(_OPEN_QUESTION, parameters | {"p_worker": worker, "p_now": now}).first()
-    if question is None:
-        return None
+    if question is None or (question.photo, question.subject) != (lease.photo, lease.subject):
+        return None  # numbers of known questions can be used again
     return _lease(project, connection, worker, Purpose(lease.purpose), question, now)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -48,8 +49,10 @@ from deixis.annotate.events import (
 from deixis.annotate.material import CaptionMention, Material
 from deixis.annotate.workflow import (
     TYPES_WITH_BOXES,
+    XYXY,
     Answer,
     DrawnBox,
+    OwnQuestion,
     Question,
     Rules,
     Status,
@@ -60,6 +63,7 @@ from deixis.annotate.workflow import (
     apply_automatic,
     format_subject,
 )
+from deixis.errors import DeixisError
 from deixis.language.words import may_name_several, stated_count
 from deixis.tokens import tokenize
 
@@ -113,7 +117,7 @@ def _ask_own_question(
         asked = [
             Question(photo, Task.OWN, (chain.shown.id,), (), box) for chain, flow in complete for box in flow.boxes
         ]
-    known = dict(own.known)
+    known = _known_subjects(own)
     for question in asked:
         if known_subject(question) not in known:
             yield _count_votes(replace(question, name=own.name), index, rules)
@@ -121,8 +125,41 @@ def _ask_own_question(
 
 def known_subject(question: Question) -> str:
     """Describe the subject of the lead's own question as `OwnQuestion.known` does."""
-    box = (",".join(f"{side:g}" for side in question.new_box.xyxy),) if question.new_box else ()
+    box = (_format_box(question.new_box.xyxy),) if question.new_box else ()
     return " ".join((question.photo, *question.mentions, *box))
+
+
+_FORMS = {"photo": '"PHOTO"', "phrase": '"PHOTO 0:2-7"', "box": '"PHOTO 0:2-7 X1,Y1,X2,Y2"'}
+
+
+def parse_known_subject(subject: str, own: OwnQuestion) -> Question:
+    """Parse the subject of a known answer. The id of a box has its coordinates, so that another box is another one."""
+    spaces = _FORMS[own.about].count(" ")
+    photo, *rest = subject.rsplit(None, spaces) if spaces else [subject]
+    try:
+        sides = [float(side) for side in rest.pop().split(",")] if own.about == "box" else []
+        x1, y1, x2, y2 = sides or (0.0, 0.0, 0.0, 0.0)
+        if len(rest) != (own.about != "photo"):
+            raise ValueError(subject)
+    except (ValueError, IndexError):
+        raise DeixisError(f"the question is about a {own.about}, so use {_FORMS[own.about]}") from None
+    xyxy = (x1, y1, x2, y2)
+    box = DrawnBox(f"k{_format_box(xyxy)}", xyxy, "") if sides else None
+    return Question(photo, Task.OWN, tuple(rest), (), box, name=own.name)
+
+
+@lru_cache(maxsize=16)
+def _known_subjects(own: OwnQuestion) -> frozenset[str]:
+    """Normalise the subjects of the known answers, as far as they can be parsed."""
+    found = set()
+    for subject, _ in own.known:
+        with suppress(DeixisError):
+            found.add(known_subject(parse_known_subject(subject, own)))
+    return frozenset(found)
+
+
+def _format_box(xyxy: XYXY) -> str:
+    return ",".join(f"{side:g}" for side in xyxy)
 
 
 def _count_votes(question: Question, index: _EventIndex, rules: Rules) -> VoteState:
