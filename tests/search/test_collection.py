@@ -114,6 +114,22 @@ def test_excluding_people_excludes_astronauts_and_photographers(photos: PhotoCol
     assert found.isdisjoint({"astronaut", "drum", "photographer", "tourist"})
 
 
+def test_an_excluded_photo_hides_no_other_photo(photos: PhotoCollection) -> None:
+    """It was the best one, and photos with less than half of the best probability are not shown."""
+    assert "staircase" in names(photos.search("stairs -dog"))
+
+
+def test_the_order_of_required_parts_is_of_no_importance(photos: PhotoCollection) -> None:
+    assert names(photos.search('+man +"a blue sky"')) == names(photos.search('+"a blue sky" +man')) != []
+
+
+def test_an_excluded_thing_is_left_out_beside_a_similar_photo(photos: PhotoCollection) -> None:
+    with Image.open(SAMPLES / "images" / "dogs.jpg") as photo:
+        part = photo.crop((40, 30, *photo.size))
+    assert "dogs" in names(photos.search("grass", like=part))
+    assert "dogs" not in names(photos.search("-dog", like=part))
+
+
 @pytest.mark.parametrize(("query", "thing"), [("without a dog", "dog"), ("-giraffe", "giraffe"), ("no cats", "cats")])
 def test_the_figure_of_a_negation_is_that_of_the_absence(photos: PhotoCollection, query: str, thing: str) -> None:
     with_it = {hit.path.stem: hit.probability for hit in photos.search(thing, top=14, everything=True)}

@@ -237,3 +237,9 @@ def test_owners_and_words_for_photos_say_nothing_of_what_is_shown(typed: str, se
 )
 def test_parts_name_something(text: str, parts: list[str]) -> None:
     assert parts_of(text) == parts
+
+
+@pytest.mark.parametrize("words", ["my cat", "picture of my girl"])
+def test_quoted_words_keep_owners_and_mentions_of_photos(words: str) -> None:
+    assert parse_query(f'"{words}"').required[0].text == words
+    assert parse_query(words).required[0].text != words

@@ -220,3 +220,27 @@ def test_no_more_photos_are_decoded_than_are_worked_on(
         codes = [answer.result().status_code for answer in answers]
     assert set(codes) <= {200, 503}
     assert codes.count(200) >= len(decoded) >= 1
+
+
+def test_an_upload_that_finds_no_place_in_the_queue_is_refused_at_once(
+    collection: FakeCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish = threading.Event()
+    inference = FakeInference()
+    caption = inference.caption
+
+    def wait(photo: PhotoInput) -> Captions:
+        assert finish.wait(60)
+        return caption(photo)
+
+    monkeypatch.setattr(DecoderPool, "decode", lambda *_: Image.new("RGB", (8, 8)))
+    monkeypatch.setattr(inference, "caption", wait)
+    limits = ServerLimits(upload_threads=1, upload_queue=1, upload_wait_s=600, model_wait_s=600)
+    photo = {"photo": ("a.jpg", b"x", "image/jpeg")}
+    app = make_app(collection, inference=inference, limits=limits)
+    with TestClient(app, base_url="http://127.0.0.1") as client, ThreadPoolExecutor(3) as threads:
+        answers = [threads.submit(client.post, "/api/caption", files=photo) for _ in range(3)]
+        refused, _ = wait_for(answers, return_when=FIRST_COMPLETED, timeout=60)
+        finish.set()
+        assert [answer.result().status_code for answer in refused] == [503]
+        assert sorted(answer.result().status_code for answer in answers) == [200, 200, 503]

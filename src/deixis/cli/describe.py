@@ -57,7 +57,7 @@ def describe(
         print_json({"photo": str(photo), "regions": [described.as_json() for described in found]})
         return
     if not found:
-        hint("no salient region found in this photo; give one with --region x1,y1,x2,y2")
+        hint("no region that a phrase fits; give one with --region x1,y1,x2,y2, or other phrases with --bank")
     for described in found:
         sides = ", ".join(f"{side:.0f}" for side in described.box)
         phrases = ", ".join(f"{phrase.text} ({phrase.score:.0%})" for phrase in described.phrases)

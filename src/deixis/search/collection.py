@@ -263,19 +263,24 @@ class PhotoCollection:
         if self.calibration and not everything and any(part.is_unknown for part in required):
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
         own, vector, weight = similar or (None, None, 0.0)
-        numbers = _candidates(snapshot, photos, required, photo_filter, vector)
+        # A number or a quality orders what the noun finds.
+        noun = [self._encode_sentence(required[0].noun)] if len(required) == 1 and required[0].noun else []
+        numbers = _candidates(snapshot, photos, [*required, *noun], photo_filter, vector)
         numbers = numbers[numbers != own]
         required_logits, present = self._logits(snapshot, required, excluded, numbers, searched)
         logits = self._without(required_logits, present)
-        is_hit = self._is_hit(required_logits, required)
-        if len(required) == 1 and required[0].noun:  # a number or a quality orders what the noun finds
-            noun = [self._encode_sentence(required[0].noun)]
-            of_noun, _ = self._logits(snapshot, noun, [], numbers, searched)
-            is_hit |= self._is_hit(of_noun, noun)
+        is_hit = np.ones(len(numbers), dtype=bool)
         if self.calibration:
             is_hit &= (present < _PRESENT).all(axis=0)
         if vector is not None:
-            logits, is_hit = self._mix(snapshot, numbers, logits, required, vector, weight, searched)
+            logits, is_alike = self._mix(snapshot, numbers, logits, required, vector, weight, searched)
+            is_hit &= is_alike
+        else:
+            is_found = self._is_hit(required_logits[is_hit], required)
+            if noun:
+                of_noun, _ = self._logits(snapshot, noun, [], numbers, searched)
+                is_found |= self._is_hit(of_noun[is_hit], noun)
+            is_hit[is_hit] = is_found
         return (numbers, logits) if everything else (numbers[is_hit], logits[is_hit])
 
     def _find_part(
@@ -779,8 +784,8 @@ def _explain_filter(snapshot: IndexSnapshot, photo_filter: PhotoFilter, photos: 
 
 
 def _kind(parts: Sequence[EncodedSentence]) -> str:
-    """Return the kind of the first part of a query."""
-    return parts[0].statistics.kind if parts else WORD
+    """Return the kind of a query: of its parts, that with the lowest cut-off."""
+    return min((part.statistics.kind for part in parts), key=Calibration.cut_off, default=WORD)
 
 
 def _probability(logit: float) -> float:

@@ -148,9 +148,8 @@ def parse_query(text: str, photo_filter: PhotoFilter | None = None, *, exact: bo
     literal = ((0, len(rest)),) if exact else tuple(found.span() for found in _QUOTED.finditer(rest))
     rest = _QUOTED.sub(lambda found: f" {found['words']} ", rest)
     if not exact:
-        rest = _OWNERS.sub(
-            lambda found: "the".ljust(len(found[0])) if len(found[0]) > 2 else "a ", _PREFIX.sub(_blank_out, rest)
-        )
+        rest = _PREFIX.sub(_unless_quoted(literal, _blank_out), rest)
+        rest = _OWNERS.sub(_unless_quoted(literal, _article), rest)
     readings: tuple[Reading, ...] = ()
     if not (found_filter.after or found_filter.before) and (found_date := find_date(rest, literal)) is not None:
         start, reading, (after, before) = found_date
@@ -168,6 +167,17 @@ def parse_query(text: str, photo_filter: PhotoFilter | None = None, *, exact: bo
     if not has_words and (required or not signed["-"]) and (required or not found_filter):
         raise DeixisError(f"{text!r}: has nothing to search for; write a sentence such as 'two dogs in the snow'")
     return Query(required, tuple(signed["-"]), found_filter, readings, literal)
+
+
+def _article(owner: re.Match[str]) -> str:
+    """Return an article as long as "my" or "our"."""
+    return "the".ljust(len(owner[0])) if len(owner[0]) > 2 else "a "
+
+
+def _unless_quoted(
+    quoted: Sequence[tuple[int, int]], change: Callable[[re.Match[str]], str]
+) -> Callable[[re.Match[str]], str]:
+    return lambda found: found[0] if any(b < found.end() and found.start() < e for b, e in quoted) else change(found)
 
 
 def correct_words(query: Query, correct: Callable[[str], str | None]) -> Query:

@@ -161,6 +161,7 @@ class RouteContext:
         self.model_executor = BoundedExecutor("models", limits.model_threads, limits.model_queue, limits.model_wait_s)
         self.decoders = DecoderPool(limits.upload_threads)
         self._uploads = asyncio.Semaphore(limits.upload_threads)
+        self._waiting_uploads = 0
         self.searches = ResultCache[bytes](limits.cached_searches)  # responses as JSON
 
     def close(self) -> None:
@@ -173,7 +174,8 @@ class RouteContext:
         """Return whether a request would be refused, before it is read."""
         if path == "/api/search":
             return self.search_executor.is_busy
-        return path in _MODEL_PATHS and (self.model_executor.is_busy or self.upload_executor.is_busy)
+        is_full = self._waiting_uploads >= self.limits.upload_queue
+        return path in _MODEL_PATHS and (self.model_executor.is_busy or is_full)
 
     def photo(self, photo_id: str) -> PhotoRecord:
         """Return the photo with an id."""
@@ -199,11 +201,16 @@ class RouteContext:
             with upload.file as file:
                 return self.decoders.decode(file.read(), self.limits.upload_pixels)
 
+        if self._waiting_uploads >= self.limits.upload_queue:
+            raise BusyError
+        self._waiting_uploads += 1
         try:
             async with asyncio.timeout(self.limits.upload_wait_s):
                 await self._uploads.acquire()
         except TimeoutError:
             raise BusyError from None
+        finally:
+            self._waiting_uploads -= 1
         try:
             yield await self.upload_executor.run(decode)
         finally:

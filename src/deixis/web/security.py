@@ -106,7 +106,7 @@ _SIGN_IN_PAGE = f"""<!doctype html>
 <style>{_SIGN_IN_STYLE}</style>
 <main>
 <h1>deixis</h1>
-<form action="/" method="get">
+<form method="get">
 <p><label for="token">Password, as deixis serve printed it</label></p>
 <p><input id="token" name="token" type="password" autocomplete="current-password" required> <button>Open</button></p>
 </form>

@@ -225,6 +225,7 @@ class _Update:
         self._pending: dict[Path, _Candidate] = {}
         self._pending_contents: set[bytes] = set()
         self._copies: list[_Candidate] = []
+        self._not_read: dict[bytes, str] = {}  # reasons of content that the next run tries again
         self._claimed_by_others: list[_Candidate] = []
         self._uncommitted: list[Path] = []
         self._last_commit = time.monotonic()
@@ -405,6 +406,7 @@ class _Update:
                     continue
                 if isinstance(encoded, PhotoError) and encoded.is_temporary:  # not recorded: the next run tries again
                     self.report.skipped.append(encoded)
+                    self._not_read[candidate.sha256] = encoded.reason
                     continue
                 if isinstance(encoded, PhotoError):
                     self._skip(candidate, encoded.reason)
@@ -431,7 +433,8 @@ class _Update:
             elif reason is not None:
                 self._skip(candidate, reason)
             else:
-                self.report.skipped.append(PhotoError(candidate.file.path, _CHANGED))
+                reason = self._not_read.get(candidate.sha256, _CHANGED)
+                self.report.skipped.append(PhotoError(candidate.file.path, reason))
                 continue
             self._done(candidate.file.path)
 
