@@ -24,7 +24,7 @@ from deixis.models.matching.losses import (
     matching_loss,
 )
 from deixis.models.matching.model import TwoBranch
-from deixis.models.matching.networks import SimilarityNetwork, TwoBranchNetwork
+from deixis.models.matching.networks import Branches, SimilarityNetwork, TwoBranchNetwork
 from deixis.models.matching.samplers import (
     LabelledRegionSampler,
     LabelledSentenceSampler,
@@ -239,9 +239,10 @@ def features(rows: int, size: int, dtype: type = np.float32) -> np.ndarray:
 @pytest.mark.parametrize("as_tensor", [False, True])
 @pytest.mark.parametrize("loss", ["triplet", "hardest", "softmax"])
 def test_the_objective_embeds_the_rows_that_a_batch_names(loss: str, as_tensor: bool) -> None:
-    settings = replace(SMALL, loss=loss)  # type: ignore[arg-type]
+    settings = replace(SMALL, loss=loss, standardize_images=True)  # type: ignore[arg-type]
     visual, text = features(len(PHRASES.boxes), 5, np.float16), features(len(PHRASES.phrases), 4)
     network, batch = TwoBranchNetwork(5, 4, settings).eval(), batch_of("phrases")
+    standardize(network)
     inputs = (torch.from_numpy(visual), torch.from_numpy(text)) if as_tensor else (visual, text)
     value = MatchingObjective(settings, inputs[0], [inputs[1]])(network, batch).total
     vectors = network(torch.from_numpy(visual[batch.visual]).float(), torch.from_numpy(text[batch.text]))
@@ -262,9 +263,16 @@ def test_the_objective_reads_words_where_there_is_an_encoder() -> None:
     assert model.network.encoder.words.weight.grad is not None
 
 
+def standardize(network: Branches) -> None:
+    """Give a network means and scales of the five image features."""
+    network.visual_mean.copy_(torch.arange(5.0))
+    network.visual_scale.copy_(torch.arange(1.0, 6.0))
+
+
+@pytest.mark.parametrize("standardized", [False, True])
 @pytest.mark.parametrize("kind", ["phrases", "sentences"])
-def test_the_logistic_objective_scores_the_pairs_that_a_batch_names(kind: str) -> None:
-    settings = SimilaritySettings(hidden_size=16, embedding_dim=8)
+def test_the_logistic_objective_scores_the_pairs_that_a_batch_names(kind: str, standardized: bool) -> None:
+    settings = SimilaritySettings(hidden_size=16, embedding_dim=8, standardize_images=standardized)
     sampler: LabelledRegionSampler | LabelledSentenceSampler = (
         LabelledRegionSampler(PHRASES, settings, 5)
         if kind == "phrases"
@@ -272,6 +280,8 @@ def test_the_logistic_objective_scores_the_pairs_that_a_batch_names(kind: str) -
     )
     visual, text = features(len(PHRASES.boxes), 5), features(24, 4)
     network = SimilarityNetwork(5, 4, settings).eval()
+    if standardized:
+        standardize(network)
     batch = next(iter(sampler.epoch(0, np.random.default_rng(0))))
     value = LogisticObjective(visual, text)(network, batch).total
     rows = batch.visual[batch.pairs[:, 0]], batch.text[batch.pairs[:, 1]]

@@ -207,8 +207,8 @@ class LogisticObjective:
 
     def __call__(self, network: SimilarityNetwork, batch: LabelledPairs) -> LossValue:
         here = move_tensors(batch, next(network.parameters()).device)
-        visual = sharded_forward(network.visual, _rows(self.visual, batch.visual, here.visual.device))
-        text = sharded_forward(network.text, _rows(self.text, batch.text, here.text.device))
+        visual = sharded_forward(network.embed_visual, _rows(self.visual, batch.visual, here.visual.device))
+        text = sharded_forward(network.embed_text, _rows(self.text, batch.text, here.text.device))
         regions, phrases = here.pairs.T
         scores = sharded_forward(network.fuse, visual[regions], text[phrases])
         return LossValue(logistic_loss(scores.float(), here.matches))
