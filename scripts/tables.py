@@ -218,7 +218,8 @@ def _units_on(table: Table, dataset: Dataset, options: Options) -> Iterator[tupl
     scored = choose_split(dataset, _split(table, options)) if "dev" in table.needs else ""
     runs = ExperimentFolder(options.runs)
     for kind, before in inputs_of(table, options):
-        models = TableModels(dataset, runs, (*before, *_changes_of(table, dataset, options.changes)))
+        changes = tuple(_changes_of(table, dataset, options.changes))
+        models = TableModels(dataset, runs, changes, inputs=before)
         for unit in units_of(TableRunner(models, scored, options.seeds), table):
             half = unit.runner.models.select_on
             training = unit.recipe.model
@@ -717,7 +718,10 @@ def _verdict(table: Table, claim: Claim, document: Document | None, kind: str) -
             low, high = each["interval"]
             return f"{each['verdict']}, {each['difference']:+.1f} [{low:+.1f}, {high:+.1f}]"
     for key in (claim.better, claim.worse):
-        if kind not in dict(_measured(_saved_row(document, key))):
+        measured = dict(_measured(_saved_row(document, key)))
+        if measured.get(kind, {}).get("diverged"):
+            return f"not measured: row {key} diverged"
+        if kind not in measured:
             reason = _reason(table, table.row(key), document)
             return f"not measured: row {key} not computed" if reason.startswith("not computed") else reason
     return "not tested yet"

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from deixis.cli import table as command
 from deixis.data.dataset import Dataset, Photos
 from deixis.errors import DatasetError, DeixisError, DivergedError
 from deixis.evaluation.captions import caption_scores
@@ -20,7 +21,7 @@ from deixis.evaluation.items import Item, localization_items, regions_of, senten
 from deixis.evaluation.phrase_localization import RankedPredictions, localization
 from deixis.evaluation.phrase_precision import photo_precisions
 from deixis.evaluation.predictions import Prediction
-from deixis.evaluation.retrieval import recall_at_k, region_retrieval
+from deixis.evaluation.retrieval import Ranking, recall_at_k, region_retrieval
 from deixis.language.vectors import WordVectors
 from deixis.models.evaluation import EvaluationData, phrase_scores, search_phrases
 from deixis.models.m_rnn.consensus import Candidates, best_first, cross_validated_order, oracle_scores
@@ -712,12 +713,55 @@ def test_the_first_seed_chooses_for_all_and_a_diverged_training_is_not_chosen(
     assert found.budgets["one-way"] == rates
 
 
+@pytest.mark.parametrize("bad", [{1}, {0, 1}])
+@pytest.mark.parametrize("half", ["first-half", "second-half"])
+def test_a_row_of_which_a_seed_diverged_is_listed_without_score_interval_or_verdict(
+    quarters: Dataset, monkeypatch: pytest.MonkeyPatch, bad: set[int], half: str
+) -> None:
+    def compute(self: TableRunner, recipe: Recipe, seed: int, on_progress: OnProgress) -> ModelScores:
+        assert recipe.model is not None
+        if recipe.model.settings.endswith("-one-way") and seed in bad and self.models.select_on == half:
+            raise DivergedError("not finite")
+        photos = np.arange(6)
+        ranking = Ranking(ranks=1.0 + photos, candidates=np.full(6, 6), units=photos, photos=6)
+        rankings = {"i2t": ranking, "t2i": ranking}
+        scores = {f"{name}_r{k}": 0.0 for name in rankings for k in (1, 5, 10)}
+        return ModelScores(scores, rankings, second_half=photos % 2 == 1, kept=("epoch 1",))
+
+    monkeypatch.setattr(TableRunner, "_compute", compute)
+    table = only("two-branch-2", "one-way", "both-ways", "sampling")
+    found = make_runner(quarters, SMALL_NETWORK).run(table)
+    row = found.ours["one-way"]
+    assert row.diverged
+    assert [any(word.endswith("diverged") for word in seed) for seed in row.kept] == [seed in bad for seed in (0, 1)]
+    assert (row.score("t2i_r1"), row.interval("t2i_r1")) == (None, None)
+    assert found.ours["sampling"].interval("t2i_r1") is not None
+    compared = {(test.claim.better, test.claim.worse) for test in found.claims}
+    assert ("sampling", "both-ways") in compared
+    assert not any("one-way" in rows for rows in compared)
+    lines = list(command._footer(table, command._Ours({command.Inputs.OURS: found}, quarters, "")))
+    assert "not measured, because the training of a seed diverged: one-way" in lines
+    assert command._ours(row, table.columns[0]) == "diverged"
+
+
+def test_a_row_that_only_counts_is_not_searched(quarters: Dataset) -> None:
+    tables = [find_table("two-branch-batches"), find_table("m-rnn-6")]
+    recipes = [row.recipe for table in tables for row in table.rows if row.recipe and row.recipe.counts_only]
+    assert any(recipe.model and recipe.model.choose for recipe in recipes)
+    assert all(make_runner(quarters, ()).alternatives(recipe) == [recipe] for recipe in recipes)
+
+
 def test_a_row_keeps_settings_that_the_recipe_would_change(quarters: Dataset) -> None:
     table = find_table("two-branch-2")
-    models = make_runner(quarters, table.paper_inputs).models
+    models = replace(make_runner(quarters, ()).models, inputs=table.paper_inputs)
     for key, words in (("lstm", ""), ("both-ways", "shipped")):
         recipe = table.row(key).recipe
         assert recipe is not None
         assert recipe.model is not None
         values = models.settings(recipe.model, 0).to_json()
         assert (values["word_vectors"], values["word_dim"]) == (words, 256)
+    lstm = table.row("lstm").recipe
+    assert lstm is not None
+    assert lstm.model is not None
+    changed = replace(models, changes=("word_dim=32",)).settings(lstm.model, 0).to_json()
+    assert (changed["word_vectors"], changed["word_dim"]) == ("", 32), "a change of the user is not left out"

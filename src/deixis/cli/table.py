@@ -95,7 +95,7 @@ def table(
     wanted, set_ = swept(wanted, sweep or []), [*imported_regions(set_ or []), *(set_ or [])]
     dataset = Dataset(data, images=images)
     found = {
-        kind: _compute(wanted, dataset, seeds, (*before, *set_), split, runs, saved=saved)
+        kind: _compute(wanted, dataset, seeds, before, tuple(set_), split, runs, saved=saved)
         for kind, before in ((Inputs.PAPER, published.paper_inputs), (Inputs.OURS, ()))
         if inputs in (kind, Inputs.BOTH)
     }
@@ -141,6 +141,7 @@ def _compute(
     table: Table,
     dataset: Dataset,
     seeds: int,
+    inputs: tuple[str, ...],
     changes: tuple[str, ...],
     split: str | None,
     runs: Path | None,
@@ -152,12 +153,12 @@ def _compute(
     from deixis.papers.training import FOLDER, ExperimentFolder, TableModels, check_changes, check_inputs
 
     folder = ExperimentFolder(runs or dataset.path / FOLDER, saved_only=saved)
-    models = TableModels(dataset, folder, changes)
+    models = TableModels(dataset, folder, changes, inputs=inputs)
     check_requirements(table, dataset, split=split, features=bool(models.feature_dirs))
     trainings = required_models(table.rows)
     if changes and not trainings:
         raise DeixisError(f"--set {changes[0]}: table {table.name} trains no model")
-    check_changes([change for change in changes if change not in table.paper_inputs], trainings)
+    check_changes(changes, trainings)
     if not saved:
         check_inputs(models, trainings)
     scored = choose_split(dataset, split) if "dev" in table.needs else ""
@@ -237,7 +238,7 @@ def _ours(result: RowResult, column: Column) -> str:
     """Format the mean over seeds and half the width of its interval."""
     score = result.score(column.name)
     if score is None:
-        return ""
+        return "diverged" if result.diverged else ""
     bounds = result.interval(column.name)
     return f"{score:,.{column.decimals}f}" + (f" ±{(bounds.high - bounds.low) / 2:.1f}" if bounds else "")
 
@@ -297,6 +298,9 @@ def _about_scores(table: Table, found: TableResult, data: Dataset) -> Iterator[s
         halves = " (of the first half / of the second)" if found.crossed else ""
         rows = (f"{key} {', '.join(' / '.join(seed) for seed in seeds)}" for key, seeds in kept.items())
         yield f"chosen for each seed{halves}: {'; '.join(rows)}"
+    diverged = [key for key, result in found.ours.items() if result.diverged]
+    if diverged:
+        yield f"not measured, because the training of a seed diverged: {', '.join(diverged)}"
     tried: dict[tuple[str, ...], list[str]] = {}
     for key in found.ours:
         tried.setdefault(found.budgets.get(key, ()), []).append(key)
@@ -383,6 +387,7 @@ def _score_document(names: Sequence[str], result: RowResult) -> dict[str, Any]:
         "interval": {name: [found.low, found.high] if found else None for name, found in bounds.items()},
         "by_seed": {name: list(result.by_seed(name)) for name in names},
         "chosen": [list(seed) for seed in result.kept],
+        "diverged": result.diverged,
     }
 
 

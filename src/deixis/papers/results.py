@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from deixis.evaluation.captions.scores import CaptionScores
 
 KS = (1, 5, 10)
+DIVERGED = "diverged"
 SCORES, RANKS = "scores.json", "ranks.npz"
 _ARRAYS = ("ranks", "candidates", "units")
 _VERSION = 2
@@ -76,6 +77,11 @@ class ModelScores:
         for name, ranking in self.rankings.items():
             found[f"{name}_upper_bound" if name else "upper_bound"] = percentage(ranking, np.isfinite(ranking.ranks))
         return found
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the training failed, on either half if the scores are crossed: there are no scores."""
+        return any(each.endswith(DIVERGED) for each in self.kept)
 
     @property
     def photos(self) -> int:
@@ -156,8 +162,10 @@ def cross_halves(first: ModelScores, second: ModelScores) -> ModelScores:
     """Combine the scores of two models: one chosen on the first half of the photos, and one on the second.
 
     Each half is scored by the model that was chosen on the other. Scores that do not follow from rankings, captions or
-    likelihoods are left out, but for the numbers of queries.
+    likelihoods are left out, but for the numbers of queries. There are none if either model diverged.
     """
+    if first.diverged or second.diverged:
+        return ModelScores({}, kept=(*first.kept, *second.kept))
     in_second = first._halves
     rankings = {}
     for name, one in first.rankings.items():
@@ -195,9 +203,14 @@ class RowResult:
     models: Sequence[ModelScores]
     group: str = ""
 
+    @property
+    def diverged(self) -> bool:
+        """Whether the training of a seed diverged: the row is then not measured, its other seeds would flatter it."""
+        return any(model.diverged for model in self.models)
+
     def score(self, column: str) -> float | None:
         values = self.by_seed(column)
-        return float(np.mean(values)) if values else None
+        return float(np.mean(values)) if values and not self.diverged else None
 
     def by_seed(self, column: str) -> tuple[float, ...]:
         """Score of each seed; empty if there is none."""
@@ -205,7 +218,12 @@ class RowResult:
         return tuple(model.scores[name] for model in self.models if name in model.scores)
 
     def statistic(self, column: str) -> Statistic | None:
-        """Mean over seeds as a statistic over photos: every bootstrap sample of photos is scored with every seed."""
+        """Mean over seeds as a statistic over photos: every bootstrap sample of photos is scored with every seed.
+
+        None if the score does not follow from ranks or captions, or if a seed diverged.
+        """
+        if self.diverged:
+            return None
         name = self._name(column)
         found = [model.statistics[name] for model in self.models if name in model.statistics]
         return (lambda counts: np.mean([each(counts) for each in found], axis=0)) if found else None
@@ -213,7 +231,7 @@ class RowResult:
     def interval(self, column: str) -> Interval | None:
         """95 % bootstrap interval over the samples of photos that contain a query of the group.
 
-        None if the score does not follow from ranks, or if all queries of the group are in one photo.
+        None if there is no `statistic`, or if all queries of the group are in one photo.
         """
         statistic, first = self.statistic(column), self.models[0]
         if statistic is None:

@@ -16,7 +16,7 @@ from deixis.models.training.data import validation_split
 from deixis.models.training.run_record import photo_hash
 from deixis.papers.claims import ClaimTest, check_claims
 from deixis.papers.datasets import count_batches, count_chains, count_pairs, describe_recurrent_layer, identify_dataset
-from deixis.papers.results import ModelScores, RowResult, cross_halves
+from deixis.papers.results import DIVERGED, ModelScores, RowResult, cross_halves
 from deixis.papers.scores import score_captions, score_combined, score_detection, score_grounding, score_task
 from deixis.papers.tables import CaptionOptions, Claim, Recipe, Row, Table, Training
 from deixis.papers.training import HALVES, MissingScoresError, TableModels
@@ -99,7 +99,9 @@ class TableRunner:
 
     def _testable(self, claims: Sequence[Claim]) -> list[Claim]:
         """The claims whose inputs the models have."""
-        return [claim for claim in claims if not claim.needs or claim.needs in self.models.changes]
+        return [
+            claim for claim in claims if not claim.needs or claim.needs in (*self.models.inputs, *self.models.changes)
+        ]
 
     def prepare(self, recipe: Recipe) -> Recipe:
         if recipe.task != "regions" or recipe.model is None:
@@ -113,7 +115,7 @@ class TableRunner:
 
     def alternatives(self, recipe: Recipe) -> list[Recipe]:
         """The row with each of the models that the validation split chooses from."""
-        if recipe.model is None:
+        if recipe.model is None or recipe.counts_only:
             return [recipe]
         return [replace(recipe, model=each) for each in self.models.alternatives(recipe.model)]
 
@@ -127,7 +129,7 @@ class TableRunner:
                 best, alternatives = choice.best(name), len(choice.alternatives)
                 scores = choice.scorer.scores(best, seed, f"{name}{choice.label}")
                 found.append(_with_choice(scores, choice) if alternatives > 1 else scores)
-            yield cross_halves(*found) if len(found) == 2 and all(each.scores for each in found) else found[0]
+            yield cross_halves(*found) if len(found) == 2 else found[0]
 
     def choices(self, recipe: Recipe) -> list[Choice]:
         """How a row is scored: by one choice of its model, or by one on each half of the photos.
@@ -156,7 +158,7 @@ class TableRunner:
                 try:
                     return self._compute(recipe, seed, on_progress)
                 except DivergedError:  # the search then takes another learning rate
-                    return ModelScores({}, kept=("diverged",))
+                    return ModelScores({}, kept=(DIVERGED,))
 
         return self.models.runs.scores(recipe.task, self.about(recipe, seed), compute)
 
@@ -302,7 +304,7 @@ def is_repeated(recipe: Recipe) -> bool:
 
 def _has_scores(table: Table, result: RowResult) -> bool:
     """Return False for a phrase that does not occur in the data."""
-    return any(result.score(column.name) is not None for column in table.columns)
+    return result.diverged or any(result.score(column.name) is not None for column in table.columns)
 
 
 MAX_VALUES = 4

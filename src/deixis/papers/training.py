@@ -97,17 +97,21 @@ class TableModels:
     changes: tuple[str, ...] = ()
     select_on: str = "all"  # photos of the validation split that choose the best epoch of a network: all or a half
     on_progress: OnProgress = no_progress
+    inputs: tuple[str, ...] = ()  # changes that come before the others, but for settings that a model keeps
 
     @property
     def feature_dirs(self) -> tuple[Path, ...]:
         values = [
-            change.partition("=")[2].strip() for change in self.changes if _setting_name(change) == "features_dir"
+            change.partition("=")[2].strip()
+            for change in (*self.inputs, *self.changes)
+            if _setting_name(change) == "features_dir"
         ]
         return tuple(Path(folder) for folder in values if folder)
 
     def settings(self, training: Training, seed: int) -> Settings:
-        given = [change for change in self.changes if _setting_name(change) not in training.keeps]
-        before, after = (_changes_for(training, changes) for changes in (DEFAULT_CHANGES, [*given, f"seed={seed}"]))
+        inputs = [change for change in self.inputs if _setting_name(change) not in training.keeps]
+        given = [*inputs, *self.changes, f"seed={seed}"]
+        before, after = (_changes_for(training, changes) for changes in (DEFAULT_CHANGES, given))
         return _settings(training, [*before, *training.changes, *after])
 
     def _shares_run(self, training: Training) -> bool:
@@ -127,7 +131,7 @@ class TableModels:
 
     def alternatives(self, training: Training) -> list[Training]:
         """The models that the validation split chooses from; only one if a change names their setting."""
-        changed = {_setting_name(change) for change in self.changes}
+        changed = {_setting_name(change) for change in (*self.inputs, *self.changes)}
         choices = (
             tuple(change for change in choice.split() if _setting_name(change) not in changed)
             for choice in training.choose
