@@ -285,16 +285,16 @@ class Pipeline(ABC):
 
     @overload
     def describe(  # type: ignore[overload-overlap]
-        self, photo: PhotoLike, region: Sequence[float] | None = None, *, top: int = 5, regions: int = 10
+        self, photo: PhotoLike, region: Sequence[float] | None = None, *, top: int = 2, regions: int = 10
     ) -> list[RegionDescription]: ...
 
     @overload
     def describe(
-        self, photo: Sequence[PhotoLike], region: Sequence[float] | None = None, *, top: int = 5, regions: int = 10
+        self, photo: Sequence[PhotoLike], region: Sequence[float] | None = None, *, top: int = 2, regions: int = 10
     ) -> list[list[RegionDescription]]: ...
 
     def describe(
-        self, photo: OnePhotoOrMore, region: Sequence[float] | None = None, *, top: int = 5, regions: int = 10
+        self, photo: OnePhotoOrMore, region: Sequence[float] | None = None, *, top: int = 2, regions: int = 10
     ) -> list[RegionDescription] | list[list[RegionDescription]]:
         """Describe a region of a photo, or the most salient ones, with several different phrases each.
 
@@ -305,7 +305,7 @@ class Pipeline(ABC):
         region
             ``x1, y1, x2, y2`` in pixels of the photo, upright; by default the most salient regions.
         top
-            Maximum number of phrases per region.
+            Maximum number of phrases per region, by default 2.
         regions
             Maximum number of regions per photo, if `region` is not given.
 

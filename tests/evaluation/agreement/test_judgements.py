@@ -177,3 +177,10 @@ def test_krippendorffs_alpha_of_numbers_agrees_with_his_example() -> None:
     found = krippendorff_alpha(numbers, interval=True)
     assert found.coefficient is not None
     assert round(found.coefficient, 3) == 0.849
+
+
+@pytest.mark.parametrize("answer", ["yes", NoCategory.ABSENT])
+def test_an_interval_alpha_refuses_answers_that_are_no_numbers(answer: object) -> None:
+    records = [Judgement("1", "1", "ann", 1), Judgement("1", "1", "bob", answer)]  # type: ignore[arg-type]
+    with pytest.raises(DeixisError, match=f"{answer!r} is not a number"):
+        krippendorff_alpha(records, interval=True)

@@ -15,8 +15,11 @@ from PIL import Image
 import deixis
 from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError
+from deixis.models.describer import description
 from deixis.models.describer.description import (
+    Describer,
     DescribingPhrase,
+    DescriptionSettings,
     PhraseBank,
     RegionDescription,
     clip_region,
@@ -123,7 +126,7 @@ def test_the_shipped_model_describes_the_dogs() -> None:
     assert 2 <= len(found) <= 10
     assert sum("dog" in region.phrases[0].text for region in found) >= 1
     for region in found:
-        assert len(region.phrases) == 5
+        assert len(region.phrases) == 2
         assert len({phrase.text for phrase in region.phrases}) == 5
         assert all(0 < phrase.score < 1 for phrase in region.phrases)
 
@@ -144,6 +147,22 @@ def test_phrases_are_ordered_by_probability_and_improbable_ones_are_left_out(red
     assert "blue" not in [phrase.text for phrase in region.phrases]
     assert describer(bank, scale=6, bias=-20).describe(red_and_blue, (0, 0, 40, 40))[0].phrases == ()
     assert describer(bank, scale=6, bias=-20).describe(red_and_blue) == []
+
+
+def test_a_model_without_calibrated_description_leaves_out_no_phrase_as_improbable(
+    red_and_blue: Image.Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bank = PhraseBank(("red", "blue"), (1, 1))
+    pipeline = describer(bank).pipeline
+    monkeypatch.setattr(description, "_shipped_description", lambda: (bank, DescriptionSettings(bias=-20)))
+    monkeypatch.setattr(description, "_long_phrases", lambda: (bank, DescriptionSettings()))
+    (tmp_path / "bank.txt").write_text("red\nblue\n")
+    own = Describer.of(pipeline)
+    for each in (own, own.with_phrases(tmp_path / "bank.txt"), own.with_long_phrases()):
+        (region,) = each.describe(red_and_blue, (0, 0, 40, 40))
+        assert region.phrases[0].text == "red"
+        assert region.phrases[0].score < 1e-6
+        assert each.describe(red_and_blue)
 
 
 def test_only_phrases_of_the_users_bank_are_chosen(tmp_path: Path) -> None:

@@ -7,10 +7,13 @@ import struct
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from deixis.models.training.curves import FILE, _checksum, write_curves
 from tests.models.training.tiny import SETTINGS, Tiny, read_log
+
+MAX = float(np.finfo(np.float32).max)
 
 
 def crc_of(content: bytes) -> int:
@@ -87,6 +90,14 @@ def test_every_number_of_a_log_is_in_the_curves(tmp_path: Path) -> None:
         (50, "train/loss"), (50, "train/learning_rate"), (50, "train/text"), (200, "dev/r1"), (300, "first-half/r1"),
     ]  # fmt: skip
     assert [value for _, _, value in read(tmp_path / FILE)] == pytest.approx([0.5, 1e-3, 0.25, 12.5, 13.0])
+
+
+def test_a_number_beyond_single_precision_is_written_as_the_largest(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    line = {"step": 1, "loss": 1e39, "terms": {"a": -1e300, "b": float("inf")}, "seconds": 1.0}
+    log.write_text(json.dumps(line) + "\n")
+    write_curves(log, tmp_path / FILE)
+    assert [value for _, _, value in read(tmp_path / FILE)] == [MAX, -MAX, float("inf")]
 
 
 def test_a_run_writes_its_curves_if_asked(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ to compare. In the interval over photos, a sample with a single distinct answer 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -133,7 +134,7 @@ def krippendorff_alpha(judgements: Sequence[Judgement], *, interval: bool = Fals
     counts = table.counts(rows)
     equal = np.eye(len(table.categories))
     if interval:
-        values = np.asarray(table.categories, dtype=np.float64)
+        values = np.array([_number(category) for category in table.categories])
         squared = (values[:, None] - values) ** 2
         equal = 1 - squared / max(squared.max(initial=0.0), 1e-12)
 
@@ -151,6 +152,16 @@ def krippendorff_alpha(judgements: Sequence[Judgement], *, interval: bool = Fals
     columns = np.concatenate([agreeing, counts], axis=1)
     name = f"Krippendorff's alpha, {'interval' if interval else 'nominal'}, over items with two answers or more"
     return table.result(name, rows, columns, coefficient, rounds)
+
+
+def _number(category: object) -> float:
+    try:
+        number = float(category)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise DeixisError(f"{category!r} is not a number; an interval alpha needs answers that are numbers")
+    return number
 
 
 def _beyond_chance(observed: FloatArray, expected: FloatArray) -> FloatArray:

@@ -56,7 +56,9 @@ _MIN_RELEVANCE = 0.4
 """Phrases should have at least this fraction of the score of the best one."""
 
 _MIN_PROBABILITY, _MIN_LONG = 0.15, 0.1
-"""Phrases with a lower probability are left out; long ones say more and are less probable."""
+"""Phrases with a lower probability are left out; long ones say more and are less probable.
+
+This holds for models whose probabilities were fitted; of others none are left out by it."""
 
 _CANDIDATES = 12
 """Number of phrases of a region of which it is checked whether the photo shows them."""
@@ -233,16 +235,19 @@ class Describer:
 
     @classmethod
     def of(cls, pipeline: RegionPipeline) -> Describer:
-        """The describer of a model: its own, or else with the phrases of the shipped one, uncalibrated."""
+        """The describer of a model: its own, or else with the phrases of the shipped one, uncalibrated.
+
+        Uncalibrated probabilities only order phrases, so that none is too low.
+        """
         if (own := pipeline.describer_part) is not None:
             with damaged(Path(pipeline.name) / DESCRIBER):
                 return cls(pipeline, *description_from_artifact(own))
         bank, settings = _shipped_description()
-        return cls(pipeline, bank, pipeline.uncalibrated_description or settings)
+        return cls(pipeline, bank, pipeline.uncalibrated_description or settings, 0.0)
 
     def with_phrases(self, bank: str | PathLike[str]) -> Describer:
         """Return a describer with the phrases of a file that `PhraseBank.read` takes."""
-        return Describer(self.pipeline, PhraseBank.read(bank), self.settings)
+        return Describer(self.pipeline, PhraseBank.read(bank), self.settings, self.min_probability)
 
     def with_long_phrases(self) -> Describer:
         """Return a describer with the shipped long phrases, such as "a man in a red hat" (HM-LSTM, Figure 6).
@@ -250,8 +255,9 @@ class Describer:
         Their settings are those of the shipped describer; other models keep their own.
         """
         bank, settings = _long_phrases()
-        own = self.pipeline.describer_part is not None
-        return Describer(self.pipeline, bank, settings if own else self.settings, _MIN_LONG)
+        if self.pipeline.describer_part is None:
+            return Describer(self.pipeline, bank, self.settings, self.min_probability)
+        return Describer(self.pipeline, bank, settings, _MIN_LONG)
 
     def to_artifact(self) -> Artifact:
         """Part of a saved model, from which `of` makes this describer again."""
@@ -320,8 +326,8 @@ class Describer:
 
     def _select_phrases(self, probabilities: Floats, found: NDArray[np.intp], top: int) -> NDArray[np.intp]:
         """Indices of probable phrases that differ from each other, most probable first."""
-        if not len(found):
-            return found
+        if not len(found) or not probabilities[found].any():
+            return found[:0]
         best_first = found[np.argsort(-probabilities[found], kind="stable")]
         relevance = probabilities[best_first] / probabilities[best_first[0]]
         # An improbable phrase must not be selected only because it is different.

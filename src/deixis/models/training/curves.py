@@ -6,6 +6,7 @@ The file is a sequence of records: length, checksum, an ``Event`` as protocol bu
 from __future__ import annotations
 
 import json
+import math
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,6 +16,9 @@ from deixis.storage.atomic import new_file
 
 FILE = "events.out.tfevents.deixis"
 
+_LARGEST = (2 - 2**-23) * 2.0**127
+"""The largest number in single precision."""
+
 
 def write_curves(log: Path, file: Path) -> None:
     """Write the losses, learning rates and validation scores of a log; an older file is replaced."""
@@ -23,7 +27,7 @@ def write_curves(log: Path, file: Path) -> None:
         entry = json.loads(line)
         when = _key(1, 1) + struct.pack("<d", entry["seconds"]) + _key(2, 0) + _varint(entry["step"])
         for tag, value in _scalars(entry):
-            number = _field(1, tag.encode()) + _key(2, 5) + struct.pack("<f", value)
+            number = _field(1, tag.encode()) + _key(2, 5) + struct.pack("<f", _single(value))
             records.append(_record(when + _field(5, _field(1, number))))
     with new_file(file) as unfinished:
         unfinished.write_bytes(b"".join(records))
@@ -37,6 +41,11 @@ def _scalars(entry: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     yield from ((f"train/{name}", value) for name, value in entry.get("terms", {}).items())
     split = entry.get("validation", "dev")
     yield from ((f"{split}/{name}", value) for name, value in entry.get("dev", {}).items() if value is not None)
+
+
+def _single(value: float) -> float:
+    """Clamp a number to those of single precision, which struct would refuse."""
+    return min(max(value, -_LARGEST), _LARGEST) if math.isfinite(value) else value
 
 
 def _key(number: int, kind: int) -> bytes:
