@@ -127,7 +127,7 @@ def test_the_shipped_model_describes_the_dogs() -> None:
     assert sum("dog" in region.phrases[0].text for region in found) >= 1
     for region in found:
         assert len(region.phrases) == 2
-        assert len({phrase.text for phrase in region.phrases}) == 5
+        assert len({phrase.text for phrase in region.phrases}) == 2
         assert all(0 < phrase.score < 1 for phrase in region.phrases)
 
 
