@@ -181,9 +181,11 @@ def test_a_hit_shows_the_page_and_requires_a_history(new_project: MakeProject, t
     from botocore.stub import ANY
 
     wanted = Offer("https://dogs.example.org/", people=5, reward=0.5, items=7)
-    with pytest.raises(DeixisError, match="claimed_workers"):
-        hire(project, wanted, live=False)
-    project.settings = replace(project.settings, claimed_workers=True)
+    for items in (500, 0):
+        project.settings = replace(project.settings, history_items=items)
+        with pytest.raises(DeixisError, match="claimed_workers"):
+            hire(project, wanted, live=False)
+    project.settings = replace(project.settings, history_items=500, claimed_workers=True)
     secret = read_secret(project)
     question = external_question(wanted, secret)
     expected: dict[str, Any] = {

@@ -8,20 +8,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from deixis.annotate.export import export_project
-from deixis.annotate.gallery import GalleryFilter, find_photos
+from deixis.annotate.gallery import GalleryFilter, assign_photos, find_photos
 from deixis.annotate.judgements import ExpiredQuestionError
 from deixis.annotate.own_question import ANSWERS_FILE
 from deixis.annotate.people import Role, suspend_worker
 from deixis.annotate.progress import read_progress
-from deixis.annotate.project import Project, open_for_work, reload_settings, requeue_suspended, tasks_in_use
-from deixis.annotate.quality import Level, lock_worker
+from deixis.annotate.project import (
+    PAIRS_PROPERTY,
+    Project,
+    open_for_work,
+    reload_settings,
+    requeue_suspended,
+    tasks_in_use,
+)
+from deixis.annotate.quality import Level, lock_worker, reinstate
 from deixis.annotate.queue import lease_again
-from deixis.annotate.review import ASK_AGAIN, decide, review_queue
+from deixis.annotate.review import ASK_AGAIN, Reassigned, blocked_questions, decide, reassign, review_queue
 from deixis.annotate.settings import Settings, read_settings, write_settings
-from deixis.annotate.store import checks, known_questions
+from deixis.annotate.store import checks, known_questions, photos, write_property
 from deixis.annotate.transactions import RefusedError
 from deixis.annotate.workflow import Answer, OwnQuestion, Task
 from deixis.errors import DeixisError
@@ -120,9 +127,9 @@ def test_boxes_are_asked_about_once_their_chain_is_complete(new_project: MakePro
         answer(project, ann, said)
     coverage = answer(project, ann, Answer.ALL, Task.COVERAGE)
     say(project, ann, "  a Poodle ")
-    say(project, ann, "a poodle")
+    assert next_question(project, ann, tasks=OWN) is None  # who works alone is not asked twice
     [line] = exported(project, tmp_path / "out")
-    assert (line["phrase"], line["answer"], line["answers"]) == ("The dog", "a Poodle", ["a Poodle", "a poodle"])
+    assert (line["phrase"], line["answer"], line["answers"]) == ("The dog", "a Poodle", ["a Poodle"])
     assert line["box"] == [10, 10, 60, 50]
     undo(project, ann, coverage)
     assert exported(project, tmp_path / "again") == []
@@ -326,3 +333,64 @@ def test_a_known_question_that_takes_the_number_of_another_is_asked(new_project:
         for event in events
     ]
     assert [question and question.photo for question in again] == [None, "dog1"]
+
+
+def test_written_answers_agree_whatever_their_case(new_project: MakeProject, tmp_path: Path) -> None:
+    project, _ = new_project(1)
+    set_question(project, OwnQuestion("what", "What is it?", votes=2))
+    for person, said in zip(join(project, "Ann", "Bob"), ("A Dog", "a dog"), strict=True):
+        say(project, person, said)
+    [line] = exported(project, tmp_path / "out")
+    assert (line["answer"], line["answers"]) == ("A Dog", ["A Dog", "a dog"])
+    assert find_photos(project, GalleryFilter(disagreement=True))[1] == []
+    assert [each.agreeing for each in read_progress(project).tasks if each.task is Task.OWN] == [1.0]
+
+
+def test_those_who_worked_before_there_were_known_answers_are_tested(new_project: MakeProject) -> None:
+    project, _ = new_project(6, test_questions=1, first_items=0)
+    set_question(project, SHARP)
+    ann, bob = join(project, "Ann", "Bob")
+    say(project, ann, "yes")
+    with project.database.writing() as connection:
+        reinstate(project, connection, bob, Task.OWN)
+    set_question(project, replace(SHARP, known=tuple((f"dog{number}", "yes") for number in range(2, 6))))
+    assert ask(project, ann, tasks=OWN).test
+
+
+def test_a_project_of_pairs_may_have_a_question(new_project: MakeProject) -> None:
+    project, _ = new_project(1)
+    set_question(project, SHARP)
+    with project.database.writing() as connection:
+        write_property(connection, PAIRS_PROPERTY, "{}")
+        assert tasks_in_use(project, connection)[-2:] == (Task.PAIR, Task.OWN)
+        connection.execute(update(photos).values(chains=0))
+        assert tasks_in_use(project, connection) == (Task.PAIR, Task.OWN)
+
+
+def test_a_photo_may_be_assigned_to_a_reviewer(new_project: MakeProject) -> None:
+    project, _ = new_project(1)
+    set_question(project, replace(SHARP, votes=5))
+    join(project, "Ann")
+    [eve] = join(project, "Eve", role=Role.REVIEWER)
+    assert "5 people" in str(assign_photos(project, None, GalleryFilter(), [eve]).advice)
+    assert blocked_questions(project) == []
+    say(project, eve, "yes")
+    assert [each.answered for each in blocked_questions(project) if each.task is Task.OWN] == [("Eve",)]
+
+
+def test_what_is_assigned_to_somebody_absent_is_given_to_others(new_project: MakeProject) -> None:
+    project, clock = new_project(2, absent_after_h=1.0)
+    set_question(project, replace(CLEAR, about="photo"))
+    ann, bob, cy = join(project, "Ann", "Bob", "Cy")
+    [lead] = join(project, "Lead", role=Role.REVIEWER)
+    for person in (ann, bob):
+        skip(project, person, ask(project, person, tasks=[Task.LINK]).token)
+    assign_photos(project, None, GalleryFilter(), [cy])
+    clock.now += 3601
+    for person in (ann, bob):
+        assert next_question(project, person) is None
+    waiting = blocked_questions(project)
+    assert {each.absent for each in waiting} == {(cy,)}
+    assert reassign(project, lead, cy) == Reassigned(released=0, asked_again=len(waiting), for_review=0)
+    assert blocked_questions(project) == []
+    assert next_question(project, ann) is not None

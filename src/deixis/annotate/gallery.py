@@ -390,7 +390,9 @@ def assign_photos(project: Project, lead: str | None, wanted: GalleryFilter, peo
             rows = [{"photo": photo, "worker": worker} for photo in block for worker in ids]
             if rows:
                 connection.execute(insert(assigned), rows)
-    needed = project.settings.people_needed
+    settings, needed = project.settings, project.settings.people_needed
+    if settings.question and settings.independent:
+        needed = max(needed, settings.question.votes)
     few = f"votes need {needed} people, so what they cannot answer goes to reviewers"
     return Assigned(len(found), few if ids and len(ids) < needed else None)
 
@@ -547,7 +549,7 @@ def find_disagreements(counting: Iterable[Event], names: Mapping[str, str] | Non
             tuple(((names or {}).get(worker, worker), str(answer)) for worker, answer in said.items()),
         )
         for (task, subject), said in votes.items()
-        if len(set(said.values())) > 1
+        if len({str(answer).casefold() for answer in said.values()}) > 1
     ]
 
 

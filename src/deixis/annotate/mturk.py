@@ -120,7 +120,7 @@ def hire(project: Project, offer: Offer, *, live: bool) -> str:
     if address.scheme != "https" or not address.netloc:  # browsers show only HTTPS pages in the frame
         raise DeixisError(f"{offer.url}: Mechanical Turk needs an address that starts with https://")
     settings = project.settings
-    if settings.history_items and not settings.claimed_workers:
+    if (settings.history_items or settings.history_accuracy) and not settings.claimed_workers:
         raise DeixisError(
             "Mechanical Turk does not say who opens the page, so the ids of its workers are claims; "
             '"claimed_workers": true in settings.json lets them answer nevertheless'

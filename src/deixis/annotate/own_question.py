@@ -11,8 +11,9 @@ from deixis.annotate.judgements import check_box
 from deixis.annotate.known_answers import KnownQuestion, insert_known_questions
 from deixis.annotate.material import Material
 from deixis.annotate.project import Project
+from deixis.annotate.quality import Level
 from deixis.annotate.state import parse_known_subject
-from deixis.annotate.store import checks, known_questions, leases, photos
+from deixis.annotate.store import checks, known_questions, leases, photos, qualifications
 from deixis.annotate.transactions import PhotoSnapshot
 from deixis.annotate.workflow import XYXY, OwnQuestion, Question, Task
 from deixis.errors import DeixisError
@@ -91,6 +92,11 @@ def update_known_answers(project: Project) -> None:
         return
     with project.database.writing() as connection:
         insert_known_questions(connection, new.values())
+        if new:  # those who worked before there was a test take it now
+            tested = select(checks.c.worker).where(checks.c.task == Task.OWN.value)
+            untested = qualifications.c.worker.not_in(tested) & (qualifications.c.after == 0)
+            trusted = (qualifications.c.task == Task.OWN.value) & (qualifications.c.level == Level.TRUSTED.value)
+            connection.execute(delete(qualifications).where(trusted, untested))
         for number, answer in changed.items():
             same = known_questions.c.number == number
             connection.execute(update(known_questions).where(same).values(answer=answer))

@@ -124,7 +124,8 @@ def read_progress(project: Project) -> Progress:
         people = _workers(project, connection, Counter(worker for each in blocked for worker in each.absent))
         votes = _read_votes(connection)
         if (own := settings.question) is not None:
-            votes[Task.OWN] = [vote for vote in votes[Task.OWN] if own.counts(vote.item, str(vote.answer))]
+            counted = [vote for vote in votes[Task.OWN] if own.counts(vote.item, str(vote.answer))]
+            votes[Task.OWN] = [replace(vote, answer=str(vote.answer).casefold()) for vote in counted]
         is_rating = own is not None and own.rating > 0
         tasks = tuple(
             _task(connection, task, votes[task], task is Task.OWN and is_rating)

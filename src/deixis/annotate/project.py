@@ -437,19 +437,18 @@ def find_damage(folder: Path) -> Iterator[str]:
 
 
 def tasks_in_use(project: Project, connection: Connection) -> tuple[Task, ...]:
-    """Return the tasks to show: pairs if there are any, and the six unless there is nothing but pairs."""
+    """Return the tasks to show: pairs if there are any, the six unless there is nothing but pairs, the own question."""
     chain_tasks: tuple[Task, ...] = CHAIN_TASKS
     if project.settings.group_links:
         is_paired = project.settings.propose_links
         chain_tasks = (Task.GROUP, *(task for task in CHAIN_TASKS if is_paired or task is not Task.LINK))
-    if project.settings.question is not None:
-        chain_tasks = (*chain_tasks, Task.OWN)
+    own = () if project.settings.question is None else (Task.OWN,)
     if read_property(connection, PAIRS_PROPERTY) is None:
-        return chain_tasks
+        return (*chain_tasks, *own)
     has_chains = connection.execute(
         select(photos.c.id).where(photos.c.known.is_(False), photos.c.chains > 0).limit(1)
     ).first()
-    return (*chain_tasks, Task.PAIR) if has_chains else (Task.PAIR,)
+    return (*(chain_tasks if has_chains else ()), Task.PAIR, *own)
 
 
 def read_secret(project: Project) -> bytes:

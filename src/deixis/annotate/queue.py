@@ -271,8 +271,9 @@ def _leaves_no_verifier(project: Project, connection: Connection, worker: str, q
     linkers = {linker for chain in chains for linker in linked_by(chain, links)}
     if not linkers or worker in linkers:
         return False
-    able = read_able_workers(project, connection).present[Task.VERIFY] - linkers - {worker}
-    return not read_assigned(connection).get(question.photo, able) & able
+    assigned_to = read_assigned(connection).get(question.photo)
+    able = read_able_workers(project, connection, everybody=assigned_to is not None).present[Task.VERIFY]
+    return not (able if assigned_to is None else able & assigned_to) - linkers - {worker}
 
 
 def _find_near(connection: Connection, parameters: dict[str, Any], stay: Stay) -> Any:

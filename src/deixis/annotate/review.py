@@ -148,6 +148,7 @@ def blocked_questions(project: Project, *, files: bool = True) -> list[BlockedQu
     """
     with project.database.reading() as connection:
         able = read_able_workers(project, connection)
+        everybody = read_able_workers(project, connection, everybody=True)  # photos are assigned to reviewers, too
         if not any(able.all.values()):
             return []
         missing = _photos_without_file(project, connection) if files else set()
@@ -169,7 +170,8 @@ def blocked_questions(project: Project, *, files: bool = True) -> list[BlockedQu
                 missing.discard(row.photo)
                 found.append(BlockedQuestion(row.photo, mentions, Task(row.task), WaitsFor.PICTURE))
                 continue
-            present, qualified = able.present[Task(row.task)], able.all[Task(row.task)]
+            chosen_from = everybody if row.photo in assigned_to else able
+            present, qualified = chosen_from.present[Task(row.task)], chosen_from.all[Task(row.task)]
             asked = assigned_to.get(row.photo, qualified)
             if (present & asked) - barred_from[row.number]:
                 continue
@@ -219,7 +221,7 @@ class Reassigned:
 
 
 def reassign(project: Project, reviewer: str, worker: str) -> Reassigned:
-    """Give what waits for a worker to others: questions that the worker holds, and those that the others skipped.
+    """Give what waits for a worker to others: questions and photos that the worker has, and what the others skipped.
 
     What others cannot answer, because they have worked on it, stays in the review queue.
     """
@@ -228,10 +230,16 @@ def reassign(project: Project, reviewer: str, worker: str) -> Reassigned:
         _require_reviewer(connection, reviewer)
         read_worker(connection, worker)
         released = release_questions(connection, worker)
-    skipped = [each for each in waiting if each.skipped]
-    for each in skipped:
-        decide_question(project, reviewer, each.photo, each.mention, ASK_AGAIN)
-    return Reassigned(released, len(skipped), len(waiting) - len(skipped))
+        connection.execute(delete(assigned).where(assigned.c.worker == worker))
+    for photo, mention in dict.fromkeys((each.photo, each.mention) for each in waiting if each.skipped):
+        decide_question(project, reviewer, photo, mention, ASK_AGAIN)
+    blocked = {_key_of(each) for each in blocked_questions(project, files=False)}
+    for_review = sum(_key_of(each) in blocked for each in waiting)
+    return Reassigned(released, len(waiting) - for_review, for_review)
+
+
+def _key_of(question: BlockedQuestion) -> tuple[object, ...]:
+    return question.photo, question.task, question.mentions, question.region
 
 
 def _skipped_by(project: Project, connection: Connection, photo: str, task: str, subject: str) -> set[str]:

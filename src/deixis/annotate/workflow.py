@@ -123,7 +123,8 @@ class OwnQuestion:
     rating
         The highest number of a rating from 1. Without `choices` and `rating`, people write a text.
     votes
-        Number of people who answer. A choice that cannot be overtaken ends the vote; on a tie more people are asked.
+        Number of people who answer; one without `Rules.independent`. A choice that cannot be overtaken ends the vote;
+        on a tie more people are asked.
     known
         Known answers for tests and hidden questions, by photo: ``"dog7"``, ``"dog7 0:2-7"`` for a phrase, and
         ``"dog7 0:2-7 10,20,80,90"`` for a box. Nobody else is asked what is known.
@@ -535,8 +536,10 @@ def the_result_is_certain(state: WorkflowState, rules: Rules) -> bool:
 def the_answer_is_certain(state: WorkflowState, rules: Rules) -> bool:
     """A choice cannot be overtaken, or all votes are in and no two choices are tied for long."""
     answers, asked = [vote.answer for vote in state.votes], rules.question
-    if asked is None or not asked.choices:
-        return asked is None or len(answers) >= asked.votes
+    if asked is None or not rules.independent:  # nobody is asked the same twice
+        return True
+    if not asked.choices:
+        return len(answers) >= asked.votes
     if len(answers) >= asked.votes:
         return asked.result(answers) is not None or len(answers) >= max(asked.votes, rules.votes_to_review)
     return 2 * max(Counter(answers).values()) > asked.votes

@@ -54,7 +54,24 @@ def log_in(client: TestClient, where: str, name: str, password: str) -> Any:
 
 
 def entered(client: TestClient) -> dict[str, bool]:
-    return {each["url"].strip("/"): each["is_in"] for each in client.get("/dogs/api/session").json()["projects"]}
+    listed = [each["url"].strip("/") for each in client.get("/dogs/api/session").json()["projects"] if each["is_in"]]
+    return {name: name in listed for name in ("dogs", "cats")}
+
+
+def test_strangers_are_not_told_the_projects_and_wait_after_wrong_passwords_for_any(
+    new_client: NewClient, dogs: Project
+) -> None:
+    join(new_client(), dogs, "dogs", "Ann", PASSWORD)
+    eve = new_client()
+    for where in ("dogs", "cats"):
+        assert eve.get(f"/{where}/api/session").json()["projects"] == []
+    mounted: Any = eve.app
+    first, second = (route.app.state.context for route in mounted.routes if route.path in ("/dogs", "/cats"))
+    assert first.attempts is second.attempts
+    for _ in range(30):  # a minute of delay
+        first.delays.failed("testclient", "Ann")
+    for where in ("dogs", "cats"):
+        assert log_in(eve, where, "Ann", PASSWORD).status_code == 429
 
 
 def test_one_log_in_enters_the_projects_that_know_the_password(

@@ -562,7 +562,7 @@ export interface SessionResponse {
   photos: boolean; // Whether the project has image files.
   oidc: string | null; // The provider of sign-in by OpenID Connect.
   version: string;
-  projects: ProjectLink[]; // All projects of the server, if there are several.
+  projects: ProjectLink[]; // Projects of the server that the user is logged in to, if it has several.
 }
 
 export interface SkipRequest {

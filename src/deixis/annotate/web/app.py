@@ -160,6 +160,7 @@ def join_apps(apps: Mapping[str, FastAPI], policy: WorkbenchPolicy) -> Starlette
     contexts: list[AppContext] = [app.state.context for app in apps.values()]
     for context in contexts:
         context.siblings = contexts
+        context.delays, context.attempts = contexts[0].delays, contexts[0].attempts
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

@@ -81,8 +81,8 @@ async def session(request: Request, context: Context) -> SessionResponse:
     response = _describe_session(context, user.worker if user else None)
     if len(context.siblings) > 1:
         for other in context.siblings:
-            is_in = await other.authentication.find_user(request) is not None
-            response.projects.append(ProjectLink(name=other.name, url=f"{other.base}/", is_in=is_in))
+            if await other.authentication.find_user(request) is not None:
+                response.projects.append(ProjectLink(name=other.name, url=f"{other.base}/", is_in=True))
     if user is None:
         return response
     if user.session.assignment is not None:

@@ -245,7 +245,9 @@ class SessionResponse(BaseModel):
     photos: bool = Field(description="Whether the project has image files.")
     oidc: str | None = Field(description="The provider of sign-in by OpenID Connect.")
     version: str
-    projects: list[ProjectLink] = Field([], description="All projects of the server, if there are several.")
+    projects: list[ProjectLink] = Field(
+        [], description="Projects of the server that the user is logged in to, if it has several."
+    )
 
 
 class SignInResponse(BaseModel):
