@@ -6,10 +6,11 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,8 +47,8 @@ class FaultRunner:
         )
         self.mounts = bool(self._read()["mounts"])
 
-    def run(self, scenario: str, folder: Path, **fault: Any) -> Outcome:
-        return self._outcome(self._request(do="run", scenario=scenario, folder=str(folder), **fault))
+    def run(self, scenario: str, folder: Path, *, signals: Container[int] = (signal.SIGKILL,), **fault: Any) -> Outcome:
+        return self._outcome(self._request(do="run", scenario=scenario, folder=str(folder), **fault), signals)
 
     def prepare(self, scenario: str, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -104,11 +105,11 @@ class FaultRunner:
         response: dict[str, Any] = json.loads(self._process.stdout.readline())
         return response
 
-    def _outcome(self, response: dict[str, Any]) -> Outcome:
+    def _outcome(self, response: dict[str, Any], signals: Container[int] = (signal.SIGKILL,)) -> Outcome:
         kind, what = response["last"] or (None, None)
         assert kind != "crashed", f"seed {SEED}: {what}"
         if kind is None:
-            assert response["killed"] == 9, f"seed {SEED}: died by signal {response['killed']}"
+            assert response["killed"] in signals, f"seed {SEED}: died by signal {response['killed']}"
         if kind == "error":
             assert_one_line(what)
         return Outcome(
