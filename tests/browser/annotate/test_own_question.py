@@ -25,7 +25,7 @@ def test_a_written_answer_survives_a_reload_and_the_lead_sees_it(
     browser: Browser, laptop: Page, bench: MakeBench
 ) -> None:
     question = OwnQuestion("place", "Where was this photo taken?", votes=2)
-    site = bench([captioned("Birds.")], question=question, independent=False, judgements_to_end=1)
+    site = bench([captioned("Birds.")], question=question)
     join(laptop, site.invite("Ann"))
     heading = laptop.get_by_role("heading", name="Where was this photo taken?")
     while not heading.is_visible():
@@ -39,7 +39,7 @@ def test_a_written_answer_survives_a_reload_and_the_lead_sees_it(
     expect(field).to_have_value("in a <b>park</b>")
     expect(laptop.locator(".answer[aria-disabled=false]")).to_have_count(1)
     field.press("Enter")
-    expect(field).to_have_value("")  # asked for the second vote
+    expect(heading).to_have_count(0)
     page = browser.new_page()
     join(page, site.invite("Rob", Role.REVIEWER))
     page.get_by_role("link", name="Gallery").click()
