@@ -53,6 +53,13 @@ class DiskCallCounter:
                 os.kill(os.getpid(), self.how)
 
 
+def _is_own_call(error: BaseException) -> bool:
+    """Whether a test called the function of Python that failed, and not deixis."""
+    files = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)]
+    own = [file for file in files if {"deixis", "tests"} & set(file.parts[-6:-1])]
+    return own[-1].parent == Path(__file__).parent
+
+
 def run_in_child(request: dict[str, Any], pipe: int) -> None:
     """Run one scenario and report its results through the pipe."""
 
@@ -93,6 +100,8 @@ def run_in_child(request: dict[str, Any], pipe: int) -> None:
             library.faults_disarm()
         if isinstance(error, DeixisError):
             report("error", str(error))
+        elif failing and isinstance(error, OSError | MemoryError) and _is_own_call(error):
+            report("error", f"a call of the test failed: {error!r}")
         elif failing and failing[0] in OUT_OF_MEMORY:  # libraries raise errors of their own
             report("error", f"out of memory ({type(error).__name__})")
         else:
