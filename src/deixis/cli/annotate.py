@@ -271,8 +271,8 @@ def assign(
         raise DeixisError("assign: use --to NAME, or --everybody")
     with _open(project) as opened:
         found = assign_photos(opened, None, GalleryFilter(words=words), to or [])
-    whom = f"only {', '.join(to)}" if to else "everybody"
-    print_result(json, {"project": str(project)} | asdict(found), f"{plural(found.photos, 'photo')}: {whom}")
+    asked = f"only {', '.join(to)}" if to else "everybody"
+    print_result(json, {"project": str(project)} | asdict(found), f"{plural(found.photos, 'photo')}: {asked}")
     if found.advice:
         note(found.advice)
 

@@ -47,7 +47,7 @@ _PREFIX = re.compile(r"^\s*(?:(?:a|an|the|some|my|our)\s+)?(?:photo|picture|imag
 """Words in front of what a photo shows."""
 
 _OWNERS = re.compile(r"(?<!\S)(?:my|our|your)(?=\s)", re.IGNORECASE)
-"""Nobody but the user knows whose things they are."""
+"""Possessives: a photo does not show who owns a thing."""
 
 _VAGUE = frozenset(("someone", "somebody", "something", "anyone", "anybody", "anything", "thing", "things", "one"))
 """Words that name nothing that can be searched for."""
