@@ -10,7 +10,7 @@ import pytest
 from deixis.data.dataset import Dataset
 from deixis.data.imports import import_dataset
 from deixis.data.samples import SAMPLES
-from deixis.search.calibration import Evidence, QueryBank
+from deixis.search.calibration import QueryBank
 from deixis.search.collection import search_encoder
 from deixis.search.encoder import PHOTO_MODEL
 from deixis.search.trial import (
@@ -63,18 +63,6 @@ def test_a_bank_has_the_captions_and_phrases_of_other_photos(encoded: EncodedSpl
     assert own.queries > len(vectors)
     # Photos are nearer to their own captions than to those of others.
     assert (own.scores(encoded.whole) > bank.scores(encoded.whole)).all()
-
-
-def test_evidence_equals_that_of_an_index(encoded: EncodedSplit, bank: QueryBank) -> None:
-    encoder = search_encoder(PHOTO_MODEL)
-    reads = encoder.encode_sentences(["a cat with green eyes", "coffee"])
-    for read, found in zip(reads, encoded.evidence(reads, bank), strict=True):
-        expected = Evidence.collect(read, encoded.whole, encoded.regions, bank.scores(encoded.whole))
-        assert np.allclose(found.whole, expected.whole, atol=1e-5)
-        assert np.allclose(found.phrases, expected.phrases, atol=1e-5)
-        assert np.allclose(found.regions, expected.regions, atol=1e-3)
-        assert np.allclose(found.query, expected.query)
-        assert np.allclose(found.others, expected.others)
 
 
 def test_a_trial_has_queries_of_all_kinds(encoded: EncodedSplit, bank: QueryBank) -> None:

@@ -33,9 +33,9 @@ from deixis.models.grounding import PhotoProposals
 from deixis.search.albums import Albums
 from deixis.search.calibration import Calibration, Evidence
 from deixis.search.encoder import PHOTO_MODEL, WORD, EncodedSentence, SearchEncoder
-from deixis.search.index.base import CALIBRATION
+from deixis.search.index.base import CALIBRATION, write_entry
 from deixis.search.index.photo_files import absolute_path
-from deixis.search.index.photo_index import PhotoIndex, read_about, write_about
+from deixis.search.index.photo_index import PhotoIndex, open_writer, read_about
 from deixis.search.index.records import DateLike, IndexedPhoto, PhotoFilter
 from deixis.search.index.snapshot import Box, Grouping, IndexSnapshot, Match, to_box
 from deixis.search.places import index_place
@@ -198,8 +198,7 @@ class PhotoCollection:
         exact = check_flag(exact, "exact")
         query = self._parse(sentence, PhotoFilter(after, before, folder, camera), exact)
         query = replace(query, photo_filter=self._find_marked(query.photo_filter))
-        required = [self._encode_sentence(part.text) for part in query.required]
-        excluded = [[self._encode_sentence(kind) for kind in kinds_of(part.text)] for part in query.excluded]
+        required, excluded = self._encode(query)
         check_contradiction(
             [text for part in required for text in (part.text, *(phrase.text for phrase in part.phrases))],
             [part.text for part in query.excluded],
@@ -248,6 +247,11 @@ class PhotoCollection:
         """Parse a query, and correct its spelling."""
         query = parse_query(sentence, photo_filter, exact=exact)
         return query if exact else correct_words(query, self._correct)
+
+    def _encode(self, query: Query) -> tuple[list[EncodedSentence], list[list[EncodedSentence]]]:
+        """Return what a query requires, and each excluded thing as all its kinds."""
+        required = [self._encode_sentence(part.text) for part in query.required]
+        return required, [[self._encode_sentence(kind) for kind in kinds_of(part.text)] for part in query.excluded]
 
     def _find(
         self,
@@ -449,11 +453,9 @@ class PhotoCollection:
             In the order of the query. Empty if the file of the photo cannot be read.
         """
         query = self._parse(sentence)
-        parts = [self._encode_sentence(part.text) for part in query.required]
-        excluded = [[self._encode_sentence(kind) for kind in kinds_of(part.text)] for part in query.excluded]
         with self.index.snapshot() as snapshot:
             number, searched = _number(photo_id, snapshot), snapshot.count(query.photo_filter)
-            [logit] = self._without(*self._logits(snapshot, parts, excluded, np.array([number]), searched))
+            [logit] = self._without(*self._logits(snapshot, *self._encode(query), np.array([number]), searched))
             probability = _probability(float(logit)) if self.calibration else None
             hit = Hit(_record(snapshot.photo(number), snapshot), float(logit), probability)
             return self._locate(snapshot, hit, query.required, searched, propose)
@@ -721,7 +723,10 @@ def _as_encoder(model: SearchModel) -> SearchEncoder:
 
 def store_calibration(index: str | PathLike[str], encoder: SearchEncoder, calibration: Calibration) -> None:
     """Store a calibration of the models of an index; collections that are opened later use it."""
-    write_about(_index_path(index), encoder, CALIBRATION, calibration.to_json())
+    with open_writer(_index_path(index), encoder) as writer:
+        writer.begin()
+        write_entry(writer.connection, CALIBRATION, calibration.to_json())
+        writer.commit()
 
 
 def _index_path(path: str | PathLike[str] | None) -> str:

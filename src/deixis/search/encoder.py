@@ -141,6 +141,13 @@ class SearchEncoder:
         A name that ``deixis models`` lists, or a model directory. It proposes regions and must give vectors of them. By
         default it is the grounder, with the fast encoder if the photo model uses it.
 
+    Attributes
+    ----------
+    fingerprint
+        Changes whenever a photo or a sentence would get other vectors.
+    model_name
+        The photo model, as a name or an absolute path that opens it again.
+
     Examples
     --------
     >>> encoder = SearchEncoder()
@@ -166,33 +173,22 @@ class SearchEncoder:
             self._sharing = self.region_model.photo_model = self.photo_model
             self._region_axes = self.photo_model.model.visual_axes(_REGION_AXES)
         folder = model_folder(photo_model)
-        has_folder = folder.is_dir()
         encoders = [model.encoder.fingerprint for model in (self.photo_model, self.region_model)]
         folders = [each for each in (folder, model_folder(region_model)) if each.is_dir()]
         hashes = [*encoders, *map(fingerprint_artifact, folders), str(MAX_REGIONS), str(self.region_dimension)]
-        self._fingerprint = hashlib.sha256(" ".join(hashes).encode()).hexdigest()[:16]
-        self._model_name = self.photo_model.encoder.name
-        if has_folder:
-            self._model_name = fspath(photo_model) if folder.parent == SHIPPED else str(folder.absolute())
+        self.fingerprint = hashlib.sha256(" ".join(hashes).encode()).hexdigest()[:16]
+        self.model_name = self.photo_model.encoder.name
+        if folder.is_dir():
+            self.model_name = fspath(photo_model) if folder.parent == SHIPPED else str(folder.absolute())
         self._photo_words = _WordFrequencies(self.vocabulary)
         self._region_words = _WordFrequencies(self.region_model.vocabulary)
         self._recent: OrderedDict[str, tuple[Floats, Floats]] = OrderedDict()
         self._lock = Lock()
 
     @property
-    def model_name(self) -> str:
-        """The photo model, as a name or an absolute path that opens it again."""
-        return self._model_name
-
-    @property
     def vocabulary(self) -> Vocabulary | None:
         """The words of the training sentences of the photo model, or else of the region model."""
         return self.photo_model.vocabulary or self.region_model.vocabulary
-
-    @property
-    def fingerprint(self) -> str:
-        """Changes whenever a photo or a sentence would get other vectors."""
-        return self._fingerprint
 
     @property
     def dimension(self) -> int:
@@ -211,18 +207,18 @@ class SearchEncoder:
 
     def encode_photos(self, paths: Iterable[Path]) -> Iterator[tuple[Path, PhotoVectors | PhotoError]]:
         """Yield one result per path, in order; photos are decoded ahead while the encoder computes."""
-        waiting: deque[tuple[Path, PhotoError | Future[PhotoVectors]]] = deque()
+        waiting: deque[tuple[Path, Future[PhotoVectors | PhotoError]]] = deque()
         # Regions are encoded by one thread while the image encoder processes the next photos on all cores.
         pool = ThreadPoolExecutor(1, "regions")
         try:
             for path, found in encode_and_keep(self.region_model.image_encoder, paths, self._prepare):
-                encoded = found if isinstance(found, PhotoError) else pool.submit(self._encode_features, *found)
-                waiting.append((path, encoded))
+                waiting.append((path, pool.submit(self._encode_features, found)))
                 # Finished photos are passed on at once, so that they can be stored.
-                while waiting and (len(waiting) > _PHOTOS_AHEAD or _is_done(waiting[0][1])):
-                    yield _wait(*waiting.popleft())
-            while waiting:
-                yield _wait(*waiting.popleft())
+                while waiting and (len(waiting) > _PHOTOS_AHEAD or waiting[0][1].done()):
+                    done, encoded = waiting.popleft()
+                    yield done, encoded.result()
+            for done, encoded in waiting:
+                yield done, encoded.result()
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -360,8 +356,10 @@ class SearchEncoder:
         """Return the thumbnail of a decoded photo, and what a photo model with its own encoder needs of it."""
         return make_thumbnail(photo), None if self._sharing is not None else self.photo_model.prepare_photo(photo)
 
-    def _encode_features(self, prepared: tuple[bytes, Any], features: FeatureMap) -> PhotoVectors:
-        thumbnail, pixels = prepared
+    def _encode_features(self, found: tuple[tuple[bytes, Any], FeatureMap] | PhotoError) -> PhotoVectors | PhotoError:
+        if isinstance(found, PhotoError):
+            return found
+        (thumbnail, pixels), features = found
         if self._sharing is not None:
             whole = self._sharing.encode_photos(features.photo_vector(self.photo_model.encoder.photo_vector)[None])[0]
         else:
@@ -443,11 +441,3 @@ def _edits(word: str, other: str) -> int:
             if at and place and letter == other[place - 1] and word[at - 1] == wanted:
                 row[-1] = min(row[-1], older[place - 1] + 1)
     return row[-1]
-
-
-def _is_done(encoded: PhotoError | Future[PhotoVectors]) -> bool:
-    return isinstance(encoded, PhotoError) or encoded.done()
-
-
-def _wait(path: Path, encoded: PhotoError | Future[PhotoVectors]) -> tuple[Path, PhotoVectors | PhotoError]:
-    return path, encoded if isinstance(encoded, PhotoError) else encoded.result()

@@ -98,14 +98,7 @@ def fit_calibration(
         NO_THRESHOLD,
     )
     plain = replace(plain, people=_fit_people(trials, inside, plain))
-    likeness = {
-        trial.name: partial_likeness(trial.cosines, inside[trial.name], plain.similarity_logits, rng)
-        for trial in trials
-    }
-    return replace(
-        plain,
-        similarity_threshold=_fit_threshold(likeness, inside, _MIN_ALIKE),
-    )
+    return replace(plain, similarity_threshold=_fit_threshold(trials, inside, plain.similarity_logits, rng))
 
 
 def _share_of(query: TrialQuery) -> float:
@@ -198,34 +191,25 @@ def _fit_likeness(trials: Sequence[Trial], inside: Inside, rng: np.random.Genera
     return fitted.weights
 
 
-BestLogits = Callable[[int], Sequence[float] | Floats]
-"""For a size, the highest logits of queries in an index of that size."""
-
-
-def partial_likeness(
-    cosines: Floats, inside: BoolArray, logits: Callable[[Floats, int], Floats], rng: np.random.Generator
-) -> BestLogits:
-    """Return a function that gives the highest likeness logit of each photo in smaller indexes."""
-
-    def best(size: int) -> Floats:
-        indices = rng.choice(np.flatnonzero(inside), size, replace=False)
-        among = cosines[np.ix_(indices, indices)] - 2 * np.eye(size, dtype=np.float32)
-        return np.maximum(logits(among.max(axis=1), size), _MIN_LIKENESS)
-
-    return best
-
-
-def _fit_threshold(best_of: Mapping[str, BestLogits], inside: Inside, min_found: float) -> Threshold:
-    """The cut-off at which this share of queries finds something in every source, for several index sizes.
+def _fit_threshold(
+    trials: Sequence[Trial], inside: Inside, logits: Callable[[Floats, int], Floats], rng: np.random.Generator
+) -> Threshold:
+    """The cut-off at which most photos have a similar one in every source, for several index sizes.
 
     Beyond the photos of a source, its cut-off changes like that of the largest source.
     """
-    counts = {name: int(inside[name].sum()) for name in best_of}
+    counts = {trial.name: int(inside[trial.name].sum()) for trial in trials}
     largest = max(counts, key=lambda name: counts[name])
     sizes = (*(size for size in SIZES if size < counts[largest]), counts[largest])
+
+    def floor_in(trial: Trial, size: int) -> float:
+        indices = rng.choice(np.flatnonzero(inside[trial.name]), size, replace=False)
+        among = trial.cosines[np.ix_(indices, indices)] - 2 * np.eye(size, dtype=np.float32)
+        best = np.maximum(logits(among.max(axis=1), size), _MIN_LIKENESS)
+        return float(np.quantile(best, 1 - _MIN_ALIKE))
+
     floors = {
-        name: {size: float(np.quantile(best_in(size), 1 - min_found)) for size in sizes if size <= counts[name]}
-        for name, best_in in best_of.items()
+        trial.name: {size: floor_in(trial, size) for size in sizes if size <= counts[trial.name]} for trial in trials
     }
     reference = floors[largest]
 

@@ -33,7 +33,6 @@ ABSENT = "absent"
 KINDS = (*SENTENCE_KINDS, ABSENT)
 """Kinds of queries: those of sentences, and texts about things that no photo shows."""
 
-_PHRASES_PER_BATCH = 256
 _MAX_CAPTIONS = 2500
 """Maximum number of captions of a source that are used as queries."""
 
@@ -61,22 +60,10 @@ class EncodedSplit:
         self, reads: Sequence[EncodedSentence], bank: QueryBank, on_progress: OnProgress = no_progress
     ) -> list[Evidence]:
         """Compute the evidence of queries for all photos."""
-        if not reads:
-            return []
-        phrases = {phrase.text: phrase for read in reads for phrase in read.phrases}
-        texts = list(phrases)
-        row = {text: number for number, text in enumerate(texts)}
-        best = np.empty((len(texts), len(self.whole)), dtype=np.float32)
-        for begin in range(0, len(texts), _PHRASES_PER_BATCH):
-            batch = np.stack([phrases[text].vector for text in texts[begin : begin + _PHRASES_PER_BATCH]])
-            best[begin : begin + len(batch)] = self.regions.best_scores(batch).T
-            on_progress("scoring phrases", begin + len(batch), len(texts))
-        whole = np.stack([phrases[text].whole_vector for text in texts]) @ self.whole.T
-        queries = np.stack([read.vector for read in reads]) @ self.whole.T
         others, found = bank.scores(self.whole), []
-        for read, scores in zip(reads, queries, strict=True):
-            rows = [row[phrase.text] for phrase in read.phrases]
-            found.append(Evidence(scores, whole[rows].T, best[rows].T, others, read.statistics, read.vector))
+        for read in reads:
+            found.append(Evidence.collect(read, self.whole, self.regions, others))
+            on_progress("scoring queries", len(found), len(reads))
         return found
 
 

@@ -17,7 +17,7 @@ from PIL import Image
 from deixis.arrays import Floats
 from deixis.data.images import open_photo
 from deixis.errors import PhotoError
-from deixis.search.index.base import IndexPath, PhotoVectors
+from deixis.search.index.base import IndexInfo, IndexPath, PhotoVectors
 from deixis.search.index.photo_files import make_thumbnail
 from deixis.search.index.photo_index import PhotoIndex
 from deixis.search.index.records import IndexedPhoto, PhotoFilter
@@ -102,8 +102,24 @@ def search_regions(
     return snapshot.rank(numbers, np.array(scores), top)
 
 
+@dataclass
+class Altered(ColourEncoder):
+    """Returns for each photo what `alter` makes of its vectors, or fails as it does."""
+
+    alter: Callable[[Path, Any], PhotoVectors | PhotoError] = lambda _, encoded: encoded
+
+    def encode_photos(self, paths: Iterable[Path]) -> Iterator[tuple[Path, PhotoVectors | PhotoError]]:
+        for path, encoded in super().encode_photos(paths):
+            yield path, self.alter(path, encoded)
+
+
 class ReadIndex(PhotoIndex):
     """An index that has the methods of a snapshot, each of which reads the present state."""
+
+    @property
+    def info(self) -> IndexInfo:
+        with self.snapshot() as snapshot:
+            return snapshot.info
 
     def search(self, *arguments: Any, **options: Any) -> list[Match]:
         with self.snapshot() as snapshot:

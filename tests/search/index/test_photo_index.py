@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from deixis.errors import DeixisError, PhotoError
+from deixis.errors import DeixisError
 from deixis.search.index import (
     Grouping,
     IndexInfo,
@@ -29,6 +29,7 @@ from deixis.search.index.photo_index import FolderReader, FolderSnapshot
 from deixis.search.index.sqlite import connect_writer, create_database
 from tests.search.index.fakes import (
     DIMENSION,
+    Altered,
     ColourEncoder,
     ReadIndex,
     on_both,
@@ -177,13 +178,9 @@ def test_an_empty_index_finds_nothing(tmp_path: Path, index_path: IndexPath) -> 
 
 
 def test_photos_without_regions_are_not_found_by_regions(tmp_path: Path, index_path: IndexPath) -> None:
-    class Whole(ColourEncoder):
-        def encode_photos(self, paths):  # type: ignore[no-untyped-def]
-            for path, seen in super().encode_photos(paths):
-                yield path, PhotoVectors(seen.whole, seen.width, seen.height)
-
+    whole = Altered(alter=lambda _, seen: PhotoVectors(seen.whole, seen.width, seen.height))
     photos(tmp_path / "photos", 3)
-    update_index(index_path, [tmp_path / "photos"], Whole())
+    update_index(index_path, [tmp_path / "photos"], whole)
     photo(tmp_path / "photos" / "new.png", 9)
     with ReadIndex(index_path) as index:
         assert index.search_regions(random_query()) == []
@@ -207,19 +204,11 @@ def test_a_path_without_index_is_an_error(tmp_path: Path) -> None:
         ReadIndex(tmp_path)
 
 
-class ShortRegions(ColourEncoder):
-    """Its regions have shorter vectors than whole photos, of which only the first numbers count."""
-
-    def encode_photos(self, paths: Iterable[Path]) -> Iterator[tuple[Path, PhotoVectors | PhotoError]]:
-        for path, seen in super().encode_photos(paths):
-            assert isinstance(seen, PhotoVectors)
-            yield path, replace(seen, region_vectors=seen.region_vectors[:, : self.region_dimension])
-
-
 @on_both
 def test_region_vectors_can_have_another_length(tmp_path: Path, index_path: IndexPath) -> None:
     photos(tmp_path / "photos", 30)
-    update_index(index_path, [tmp_path / "photos"], ShortRegions(region_dimension=7))
+    short = Altered(alter=lambda _, seen: replace(seen, region_vectors=seen.region_vectors[:, :7]), region_dimension=7)
+    update_index(index_path, [tmp_path / "photos"], short)
     with ReadIndex(index_path) as index:
         assert (index.info.dimension, index.info.region_dimension) == (DIMENSION, 7)
         query = random_query()[:7]

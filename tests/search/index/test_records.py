@@ -47,7 +47,7 @@ def test_stored_photos_are_read_back(connection: Connection) -> None:
     assert records.photos_by_id(connection, [number, 99]) == {number: expected}
     assert records.photos_with_content(connection, SHA) == [expected]
     assert connection.thumbnail_of(number) == b"jpeg"
-    whole = connection.whole_vector(number)
+    whole = connection.whole_vectors([number])[number]
     assert whole is not None
     assert whole.tolist() == [0, 1, 2, 3]
     boxes, vectors = connection.regions_of([number], 4)[number]
@@ -92,7 +92,7 @@ def test_photos_below_a_folder_are_not_those_beside_it(connection: Connection) -
 
 def test_a_skipped_file_is_recorded_until_it_is_a_photo(connection: Connection) -> None:
     records.skip_file(connection, file("/a/b.jpg"), SHA, "bad")
-    assert records.skipped_at(connection, Path("/a/b.jpg")) == records.SkippedFile(12, 34, SHA, "bad")
+    assert records.skipped_at(connection, Path("/a/b.jpg")) == records.SkippedFile(file("/a/b.jpg"), SHA, "bad")
     assert records.skipped_below(connection, Path("/a")) == [Path("/a/b.jpg")]
     add(connection, "/a/b.jpg")
     assert records.skipped_at(connection, Path("/a/b.jpg")) is None

@@ -30,7 +30,6 @@ FORMAT = "deixis-index"
 VERSION = "4"
 ROOTS = "roots"
 
-
 CALIBRATION = "calibration"
 """The entry with the calibration of an index, as JSON."""
 
@@ -232,15 +231,13 @@ class Connection(Protocol):
         """Store the vectors, regions and thumbnail of a photo."""
         ...
 
-    def copy_encoded(self, number: int, source: int) -> None:
-        """Store the arrays of another photo with the same content."""
-        ...
-
     def delete_encoded(self, number: int) -> None:
         """Delete them, and record the number as removed for readers that cache vectors."""
         ...
 
-    def whole_vector(self, number: int) -> Floats | None: ...
+    def whole_vectors(self, numbers: Iterable[int]) -> dict[int, Floats]:
+        """Return the vectors of whole photos, without those that were removed."""
+        ...
 
     def thumbnail_of(self, number: int) -> bytes | None: ...
 

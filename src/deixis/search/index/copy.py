@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -103,7 +103,7 @@ class _Copy:
         while True:
             with self.original.explain_errors():
                 photos = records.photos_after(connection, after, _BATCH)
-                encoded = self._read_encoded(connection, photos)
+                encoded = records.read_encoded(connection, photos, self.original.info.region_dimension)
             if not photos:
                 return
             after = photos[-1].id
@@ -141,32 +141,16 @@ class _Copy:
         existing = records.photo_at(connection, photo.path)
         if existing is None or replace(existing, id=photo.id) != photo:
             return False
-        stored = self._read_encoded(connection, [existing]).get(existing.id)
+        stored = records.read_encoded(connection, [existing], self.original.info.region_dimension).get(existing.id)
         return stored is not None and _are_equal(stored, encoded)
-
-    def _read_encoded(self, connection: Connection, photos: Sequence[IndexedPhoto]) -> dict[int, PhotoVectors]:
-        dimension = self.original.info.region_dimension
-        regions = connection.regions_of([photo.id for photo in photos], dimension)
-        none = np.zeros((0, 4), dtype=np.float32), np.zeros((0, dimension), dtype=np.float16)
-        found = {}
-        for photo in photos:
-            whole = connection.whole_vector(photo.id)
-            if whole is not None:
-                boxes, vectors = regions.get(photo.id, none)
-                thumbnail = connection.thumbnail_of(photo.id)
-                found[photo.id] = PhotoVectors(
-                    whole, photo.width, photo.height, boxes, vectors.astype(np.float32), thumbnail
-                )
-        return found
 
     def _copy_skipped(self) -> None:
         with self.original.explain_errors():
             skipped = records.all_skipped(self.original.connection)
         self.writer.begin()
-        for path, skip in skipped:
-            if records.photo_at(self.writer.connection, path) is None:
-                file = FileState(path, skip.size, skip.mtime_ns)
-                records.skip_file(self.writer.connection, file, skip.sha256, skip.reason)
+        for each in skipped:
+            if records.photo_at(self.writer.connection, each.file.path) is None:
+                records.skip_file(self.writer.connection, each.file, each.sha256, each.reason)
                 self.report.skipped += 1
         self.writer.commit()
 

@@ -29,7 +29,6 @@ from deixis.search.index.base import (
     IndexWriter,
     ModelInfo,
     RegionVectors,
-    write_entry,
 )
 from deixis.search.index.matrix import FOLDER as CACHE_FOLDER
 from deixis.search.index.matrix import VectorMatrix, find_cache_damage, load_matrix, update_cache
@@ -44,11 +43,11 @@ from deixis.search.index.sqlite import (
     open_for_writing,
     read_entries,
     read_info,
+    remove_files,
 )
 from deixis.search.places import place_option
 from deixis.storage.atomic import exclusive_lock, explain_os_errors, remove_partial_files
 from deixis.storage.commit_record import (
-    RECORD_ENDING,
     accept_commits,
     count_commit,
     find_lost_commits,
@@ -109,11 +108,6 @@ class PhotoIndex:
             return snapshot.count()
 
     @property
-    def info(self) -> IndexInfo:
-        with self.snapshot() as snapshot:
-            return snapshot.info
-
-    @property
     def version(self) -> int | None:
         """Changes with every commit, within this process; None for a database on a server."""
         return self._reader.version()
@@ -170,8 +164,8 @@ def remove_index(path: IndexPath) -> None:
         with exclusive_lock(folder / DATABASE):
             remove_partial_files(folder / DATABASE)
             shutil.rmtree(folder / CACHE_FOLDER, ignore_errors=True)
-            for name in (f"{DATABASE}{RECORD_ENDING}", DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", INDEX_MARKER):
-                (folder / name).unlink(missing_ok=True)
+            remove_files(folder)
+            (folder / INDEX_MARKER).unlink(missing_ok=True)
         if not any(folder.iterdir()):
             folder.rmdir()
 
@@ -192,11 +186,10 @@ def find_damage(folder: Path) -> Iterator[str]:
             while photos := records.photos_after(connection, after, _PHOTOS_PER_CHECK):
                 numbers = [photo.id for photo in photos]
                 after = numbers[-1]
-                connection.regions_of(numbers, info.region_dimension)
-                for number in numbers:
-                    connection.thumbnail_of(number)
-                    if connection.whole_vector(number) is None:
-                        yield f"{path}: damaged (photo {number} has no vector)"
+                for number in sorted(
+                    set(numbers) - records.read_encoded(connection, photos, info.region_dimension).keys()
+                ):
+                    yield f"{path}: damaged (photo {number} has no vector)"
             with read_transaction(connection):
                 yield from find_cache_damage(folder, connection, info)
     except DeixisError as error:
@@ -206,14 +199,6 @@ def find_damage(folder: Path) -> Iterator[str]:
 def _lost_commits(folder: Path, connection: SqliteConnection) -> str | None:
     lost = find_lost_commits(folder / DATABASE, connection)
     return lost and f"{lost}; index the photos again with: deixis index FOLDER{place_option(folder, '--into')}"
-
-
-def write_about(path: IndexPath, model: ModelInfo, key: str, value: str) -> None:
-    """Store an entry that describes an index of a model."""
-    with open_writer(path, model) as writer:
-        writer.begin()
-        write_entry(writer.connection, key, value)
-        writer.commit()
 
 
 class FolderReader:
@@ -230,18 +215,18 @@ class FolderReader:
         self._lock = threading.Lock()
         self._version = -1
         self._matrix: VectorMatrix | None = None
-        self._regions: tuple[VectorMatrix, RegionVectors] | None = None
+        self.regions: tuple[VectorMatrix, RegionVectors] | None = None  # of all photos of a small index
 
     def close(self) -> None:
         with self._lock:
             self._connection.close()
-            self._matrix = self._regions = None
+            self._matrix = self.regions = None
 
     @contextmanager
     def snapshot(self) -> Iterator[FolderSnapshot]:
         """Give the current state; the matrix is loaded again only if another process has committed."""
         with self.reading() as connection:
-            version = _data_version(connection)
+            version = connection.data_version
             if self._matrix is None or version != self._version:
                 self._matrix = load_matrix(self.folder, connection, self._matrix)
                 self._version = version
@@ -250,27 +235,13 @@ class FolderReader:
 
     def version(self) -> int:
         with self.reading() as connection:
-            return _data_version(connection)
-
-    def regions_of(self, matrix: VectorMatrix) -> RegionVectors:
-        """Return the region vectors of all photos of a small index, read once per state of the index."""
-        with self.reading() as connection:
-            if self._regions is None or self._regions[0] is not matrix:
-                numbers = matrix.ids.tolist()
-                stored = connection.regions_of(numbers, matrix.info.region_dimension)
-                photos = [stored[number][1] if number in stored else None for number in numbers]
-                self._regions = matrix, RegionVectors.join(photos, matrix.info.region_dimension)
-            return self._regions[1]
+            return connection.data_version
 
     @contextmanager
     def reading(self) -> Iterator[SqliteConnection]:
         """Lock the connection for one thread; long computations happen outside."""
         with self._lock, explain_errors(self.folder / DATABASE):
             yield self._connection
-
-
-def _data_version(connection: SqliteConnection) -> int:
-    return int(connection.execute("PRAGMA data_version").fetchone()[0])
 
 
 class FolderSnapshot(IndexSnapshot):
@@ -345,7 +316,11 @@ class FolderSnapshot(IndexSnapshot):
         ids = self._matrix.ids
         if len(ids) > _REGIONS_IN_MEMORY:
             return super().region_vectors(numbers)
-        return self._reader.regions_of(self._matrix).take(np.searchsorted(ids, numbers))
+        matrix, regions = self._reader.regions or (None, None)
+        if regions is None or matrix is not self._matrix:
+            regions = super().region_vectors(ids)
+            self._reader.regions = self._matrix, regions
+        return regions.take(np.searchsorted(ids, numbers))
 
     def numbers_by_date(self, photo_filter: PhotoFilter) -> NDArray[np.int64]:
         with self.reading() as connection:

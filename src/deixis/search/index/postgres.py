@@ -239,25 +239,15 @@ class PostgresConnection:
         if encoded.thumbnail is not None:
             self.execute("INSERT INTO thumbnails VALUES (?, ?)", (number, encoded.thumbnail))
 
-    def copy_encoded(self, number: int, source: int) -> None:
-        boxes = "place, x1, y1, x2, y2, vector"
-        for table, columns in (("vectors", "whole"), ("regions", boxes), ("thumbnails", "jpeg")):
-            statement = f"INSERT INTO {table} SELECT ?, {columns} FROM {table} WHERE photo = ?"  # noqa: S608
-            self.execute(statement, (number, source))
-
     def delete_encoded(self, number: int) -> None:
         for table in ("thumbnails", "regions", "vectors"):
             self.execute(f"DELETE FROM {table} WHERE photo = ?", (number,))  # noqa: S608
-
-    def whole_vector(self, number: int) -> Floats | None:
-        return self.whole_vectors([number]).get(number)
 
     def thumbnail_of(self, number: int) -> bytes | None:
         found = self.execute("SELECT jpeg FROM thumbnails WHERE photo = ?", (number,)).fetchone()
         return bytes(found[0]) if found else None
 
     def whole_vectors(self, numbers: Iterable[int]) -> dict[int, Floats]:
-        """Return the vectors of whole photos by number, without those that were removed."""
         rows = self.execute(f"SELECT photo, whole FROM vectors WHERE photo IN {sql_list(numbers)}")  # noqa: S608
         return {number: vector.to_numpy() for number, vector in rows}
 
@@ -311,7 +301,6 @@ def _set_up(address: DatabaseAddress, raw: RawConnection) -> bool:
 
 
 def _read_entries(connection: PostgresConnection, address: DatabaseAddress) -> dict[str, str]:
-    """Read all that an index stores about itself."""
     try:
         return dict(connection.execute("SELECT key, value FROM about").fetchall())
     except (errors.UndefinedTable, errors.UndefinedColumn):
@@ -453,7 +442,6 @@ class PostgresSnapshot(IndexSnapshot):
 
 
 def read_database_entries(path: str) -> dict[str, str]:
-    """Read all that an index stores about itself."""
     address = parse_address(path)
     with connected(address) as connection:
         return _read_entries(connection, address)

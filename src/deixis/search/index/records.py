@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import lru_cache
@@ -25,10 +25,8 @@ _COLUMNS = (
     "p.date_source, p.regions FROM photos p JOIN folders f ON f.id = p.folder"
 )
 
-
 _IS_UNDATED = f"(p.taken IS NULL OR p.date_source = '{FILE}')"
 """The time of a file is a guess: that of copies is the day on which they were copied."""
-
 
 DateLike = str | date
 """``2024``, ``2024-06``, ``2024-06-01``, ``2024-06-01 12:30``, or a Python date or datetime."""
@@ -57,8 +55,7 @@ class IndexedPhoto:
 class SkippedFile:
     """A file that could not be indexed, and why."""
 
-    size: int
-    mtime_ns: int
+    file: FileState
     sha256: bytes
     reason: str
 
@@ -214,26 +211,16 @@ def filter_condition(connection: Connection, photo_filter: PhotoFilter) -> tuple
 
 
 def skipped_at(connection: Connection, path: Path) -> SkippedFile | None:
-    """Return why the file at a path was skipped."""
-    found = connection.execute(
-        "SELECT s.size, s.mtime_ns, s.sha256, s.reason FROM skipped s JOIN folders f ON f.id = s.folder "
-        "WHERE f.path = ? AND s.name = ?",
-        _split(path),
-    ).fetchone()
-    return SkippedFile(*found) if found else None
+    return next(iter(_skipped(connection, "f.path = ? AND s.name = ?", *_split(path))), None)
 
 
-def all_skipped(connection: Connection) -> list[tuple[Path, SkippedFile]]:
-    rows = connection.execute(
-        "SELECT f.path, s.name, s.size, s.mtime_ns, s.sha256, s.reason FROM skipped s JOIN folders f ON f.id = s.folder"
-    )
-    return [(_join(folder, name), SkippedFile(*rest)) for folder, name, *rest in rows]
+def all_skipped(connection: Connection) -> list[SkippedFile]:
+    return _skipped(connection, "TRUE")
 
 
 def skip_reason(connection: Connection, sha256: bytes) -> str | None:
     """Return why a file with this content was skipped."""
-    found = connection.execute("SELECT reason FROM skipped WHERE sha256 = ?", (sha256,)).fetchone()
-    return found[0] if found else None
+    return next((skipped.reason for skipped in _skipped(connection, "s.sha256 = ?", sha256)), None)
 
 
 def count(connection: Connection) -> int:
@@ -262,20 +249,39 @@ def add_photo(
     connection: Connection, file: FileState, sha256: bytes, exif: ExifInfo, encoded: PhotoVectors
 ) -> int | None:
     """Insert a photo and return its number; None if another process has inserted one at its path."""
+    folder, name = _split(file.path)
     with savepoint(connection):
-        number = _add_row(connection, file, sha256, (encoded.width, encoded.height), exif, len(encoded.region_boxes))
+        stored = connection.folder_number(folder), name, file.size, file.mtime_ns, sha256, encoded.width, encoded.height
+        values = (*stored, exif.taken, exif.camera, exif.orientation, exif.date_source, len(encoded.region_boxes))
+        forget_skipped(connection, file.path)
+        added = connection.execute(
+            "INSERT INTO photos (folder, name, size, mtime_ns, sha256, width, height, taken, camera, orientation, "
+            "date_source, regions) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (folder, name) DO NOTHING "
+            "RETURNING id",
+            values,
+        ).fetchone()
+        number = int(added[0]) if added else None
         if number is not None:
             connection.insert_encoded(number, encoded)
     return number
 
 
-def add_copy(connection: Connection, file: FileState, exif: ExifInfo, original: IndexedPhoto) -> int | None:
-    """Insert a photo with the content, and so the vectors, of another one."""
-    with savepoint(connection):
-        number = _add_row(connection, file, original.sha256, (original.width, original.height), exif, original.regions)
-        if number is not None:
-            connection.copy_encoded(number, original.id)
-    return number
+def read_encoded(
+    connection: Connection, photos: Sequence[IndexedPhoto], region_dimension: int
+) -> dict[int, PhotoVectors]:
+    """Return what `add_photo` stored of photos, without those that were removed."""
+    numbers = [photo.id for photo in photos]
+    whole, regions = connection.whole_vectors(numbers), connection.regions_of(numbers, region_dimension)
+    none = np.zeros((0, 4), dtype=np.float32), np.zeros((0, region_dimension), dtype=np.float16)
+    found = {}
+    for photo in photos:
+        if photo.id in whole:
+            boxes, vectors = regions.get(photo.id, none)
+            thumbnail = connection.thumbnail_of(photo.id)
+            found[photo.id] = PhotoVectors(
+                whole[photo.id], photo.width, photo.height, boxes, vectors.astype(np.float32), thumbnail
+            )
+    return found
 
 
 def move_photo(connection: Connection, photo: IndexedPhoto, file: FileState) -> None:
@@ -313,28 +319,20 @@ def forget_skipped(connection: Connection, path: Path) -> None:
 def skipped_below(connection: Connection, root: Path) -> list[Path]:
     """Return the skipped files in a folder and below it, or the one at this path."""
     found = [root] if skipped_at(connection, root) else []
-    for folder in _folders_below(connection, root):
-        rows = connection.execute(
-            "SELECT f.path, s.name FROM skipped s JOIN folders f ON f.id = s.folder WHERE f.id = ?", (folder,)
-        )
-        found += [_join(path, name) for path, name in rows]
-    return found
+    below = _skipped(connection, f"f.id IN {sql_list(_folders_below(connection, root))}")
+    return found + [skipped.file.path for skipped in below]
 
 
-def _add_row(
-    connection: Connection, file: FileState, sha256: bytes, size: tuple[int, int], exif: ExifInfo, regions: int
-) -> int | None:
-    folder, name = _split(file.path)
-    stored = connection.folder_number(folder), name, file.size, file.mtime_ns, sha256
-    values = (*stored, *size, exif.taken, exif.camera, exif.orientation, exif.date_source, regions)
-    forget_skipped(connection, file.path)
-    added = connection.execute(
-        "INSERT INTO photos (folder, name, size, mtime_ns, sha256, width, height, taken, camera, orientation, "
-        "date_source, regions) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (folder, name) DO NOTHING "
-        "RETURNING id",
+def _skipped(connection: Connection, condition: str, *values: object) -> list[SkippedFile]:
+    rows = connection.execute(
+        "SELECT f.path, s.name, s.size, s.mtime_ns, s.sha256, s.reason "  # noqa: S608
+        f"FROM skipped s JOIN folders f ON f.id = s.folder WHERE {condition}",
         values,
-    ).fetchone()
-    return int(added[0]) if added else None
+    )
+    return [
+        SkippedFile(FileState(_join(folder, name), size, mtime_ns), sha256, reason)
+        for folder, name, size, mtime_ns, sha256, reason in rows
+    ]
 
 
 def _folders_below(connection: Connection, root: Path) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -99,21 +99,11 @@ class SqliteConnection(sqlite3.Connection):
         whole = np.ascontiguousarray(encoded.whole, dtype="<f4").tobytes()
         boxes = np.ascontiguousarray(encoded.region_boxes, dtype="<f4").tobytes()
         regions = np.ascontiguousarray(encoded.region_vectors, dtype="<f2").tobytes()
-        self._insert(number, whole, (boxes, regions) if boxes else None, encoded.thumbnail)
-
-    def copy_encoded(self, number: int, source: int) -> None:
-        whole, boxes, regions, jpeg = self.execute(
-            "SELECT whole, boxes, r.vectors, jpeg FROM vectors v LEFT JOIN regions r USING (photo) "
-            "LEFT JOIN thumbnails t USING (photo) WHERE v.photo = ?",
-            (source,),
-        ).fetchone()
-        self._insert(number, whole, (boxes, regions) if boxes else None, jpeg)
-
-    def _insert(self, number: int, whole: bytes, regions: tuple[bytes, bytes] | None, jpeg: bytes | None) -> None:
         self.execute("INSERT INTO vectors VALUES (?, ?, ?)", (number, whole, crc_of(number, whole)))
-        if regions:
-            self.execute("INSERT INTO regions VALUES (?, ?, ?, ?)", (number, *regions, crc_of(number, *regions)))
-        if jpeg is not None:
+        if boxes:
+            checked = boxes, regions, crc_of(number, boxes, regions)
+            self.execute("INSERT INTO regions VALUES (?, ?, ?, ?)", (number, *checked))
+        if (jpeg := encoded.thumbnail) is not None:
             self.execute("INSERT INTO thumbnails VALUES (?, ?, ?)", (number, jpeg, crc_of(number, jpeg)))
 
     def delete_encoded(self, number: int) -> None:
@@ -121,10 +111,14 @@ class SqliteConnection(sqlite3.Connection):
             self.execute(f"DELETE FROM {table} WHERE photo = ?", (number,))  # noqa: S608
         self.execute("INSERT INTO removed (photo) VALUES (?)", (number,))
 
+    @property
+    def data_version(self) -> int:
+        """Changes with each commit of another connection."""
+        return int(self.execute("PRAGMA data_version").fetchone()[0])
+
     def check_rows(self) -> None:
         """Read all rows about photos, once for each state of the index: a filter selects them by any column."""
-        (version,) = self.execute("PRAGMA data_version").fetchone()
-        if self._checked_version != version:
+        if self._checked_version != (version := self.data_version):
             check_tables(self, ("photos", "folders"))
             self._checked_version = version
 
@@ -133,19 +127,19 @@ class SqliteConnection(sqlite3.Connection):
         for table in _CHECKED_TABLES:
             yield from find_damaged_rows(self, table)
 
-    def whole_vector(self, number: int) -> Floats | None:
-        row = self.execute("SELECT whole, crc FROM vectors WHERE photo = ?", (number,)).fetchone()
-        if row is None:
-            return None
-        check_crc(number, row[1], row[0])
-        return np.frombuffer(row[0], dtype="<f4")
+    def whole_vectors(self, numbers: Iterable[int]) -> dict[int, Floats]:
+        found = {}
+        rows = self.execute(f"SELECT photo, whole, crc FROM vectors WHERE photo IN {sql_list(numbers)}")  # noqa: S608
+        for number, whole, crc in rows:
+            check_crc(number, crc, whole)
+            found[number] = np.frombuffer(whole, dtype="<f4")
+        return found
 
     def thumbnail_of(self, number: int) -> bytes | None:
-        row = self.execute("SELECT jpeg, crc FROM thumbnails WHERE photo = ?", (number,)).fetchone()
-        if row is None:
-            return None
-        check_crc(number, row[1], row[0])
-        return bytes(row[0])
+        for jpeg, crc in self.execute("SELECT jpeg, crc FROM thumbnails WHERE photo = ?", (number,)):
+            check_crc(number, crc, jpeg)
+            return bytes(jpeg)
+        return None
 
     def regions_of(self, numbers: Iterable[int], dimension: int) -> StoredRegions:
         wanted = list(numbers)
@@ -292,9 +286,13 @@ def create_database(folder: Path, model: ModelInfo) -> None:
 def _remove_database(folder: Path) -> None:
     if not (folder / INDEX_MARKER).exists():
         raise DeixisError(f"{folder / DATABASE}: not replaced, because deixis did not create it; use another folder")
+    remove_files(folder)
+
+
+def remove_files(folder: Path) -> None:
+    """Remove the files of a database."""
     for ending in (RECORD_ENDING, "", "-wal", "-shm"):
-        with suppress(FileNotFoundError):
-            (folder / (DATABASE + ending)).unlink()
+        (folder / f"{DATABASE}{ending}").unlink(missing_ok=True)
 
 
 def _clear_database(connection: sqlite3.Connection, model: ModelInfo) -> None:
@@ -312,7 +310,6 @@ def _write_info(connection: sqlite3.Connection, model: ModelInfo) -> None:
 
 
 def read_info(connection: sqlite3.Connection, path: Path) -> IndexInfo:
-    """Read the description of an index."""
     return IndexInfo.from_entries(read_entries(connection), str(path), path.parent)
 
 

@@ -129,7 +129,7 @@ def update_index(
     that was added, updated, moved or skipped, once that is on disk.
     """
     roots = find_roots(photos)
-    _check_files(roots)
+    _check_any_photo(roots)
     if not is_postgres(path):
         folder = Path(path).resolve()
         for root in roots:
@@ -137,26 +137,25 @@ def update_index(
                 raise DeixisError(f"{root}: is inside the index {path}; give the index a folder of its own")
     with open_writer(path, encoder, rebuild) as writer:
         selection = FileSelection(_remember_exclude(writer, exclude))
-        update = _Update(writer, encoder, selection, retry, read_metadata, on_committed, on_progress)
-        report = update.run(roots)
+        update = _Update(writer, encoder, roots, selection, retry, read_metadata, on_committed, on_progress)
+        report = update.run()
     Albums(path).move(update.moved)
     return report
 
 
 def remove_photos(path: IndexPath, photos: Sequence[str | os.PathLike[str]]) -> int:
     """Remove photos, and those in folders, from an index; return their number. The files stay as they are."""
-    removed = 0
+    removed, roots = 0, [absolute_path(photo) for photo in photos]
     with open_writer(path, open_info(path)) as writer:
         writer.begin()
-        for root in map(absolute_path, photos):
+        for root in roots:
             for photo in records.photos_below(writer.connection, root):
                 records.remove_photo(writer.connection, photo.id)
                 removed += 1
             for skipped in records.skipped_below(writer.connection, root):
                 records.forget_skipped(writer.connection, skipped)
         known = json.loads(read_entry(writer.connection, ROOTS) or "{}")
-        removed_roots = [absolute_path(photo) for photo in photos]
-        kept = {root: real for root, real in known.items() if not any(map(Path(root).is_relative_to, removed_roots))}
+        kept = {root: real for root, real in known.items() if not any(map(Path(root).is_relative_to, roots))}
         if kept != known:
             write_entry(writer.connection, ROOTS, json.dumps(kept))
         writer.commit()
@@ -186,20 +185,17 @@ def _remember_exclude(writer: IndexWriter[Any], exclude: Sequence[str] | None) -
     return list(exclude)
 
 
-def _check_files(roots: Sequence[Path]) -> None:
+def _check_any_photo(roots: Sequence[Path]) -> None:
     """Refuse files of which none is a photo, before an index is created for them."""
-    problems = []
+    problem = None
     for root in roots:
-        if is_remote(root) or root.is_dir():
-            return
         try:
-            photo_size(root)
+            if is_remote(root) or root.is_dir() or photo_size(root):
+                return
         except PhotoError as error:
-            problems.append(error)
-        else:
-            return
-    if problems:
-        raise problems[0]
+            problem = problem or error
+    if problem:
+        raise problem
 
 
 class _Update:
@@ -209,6 +205,7 @@ class _Update:
         self,
         writer: IndexWriter[Any],
         encoder: PhotoEncoder,
+        roots: Sequence[Path],
         selection: FileSelection,
         retry: bool,
         read_metadata: MetadataReader,
@@ -217,9 +214,8 @@ class _Update:
     ) -> None:
         self.writer, self.connection, self.encoder, self.retry = writer, writer.connection, encoder, retry
         self.read_metadata, self.on_committed, self.on_progress = read_metadata, on_committed, on_progress
-        self.selection, self.report = selection, IndexReport()
+        self.roots, self.selection, self.report = roots, selection, IndexReport()
         self._total: int | None = None
-        self._roots: list[Path] = []
         self._current_folder: Path | None = None
         self._photos_in_folder: dict[str, records.IndexedPhoto] = {}
         self._pending: dict[Path, _Candidate] = {}
@@ -232,8 +228,7 @@ class _Update:
         self._is_waiting_for_last = False
         self.moved: dict[Path, Path] = {}
 
-    def run(self, roots: list[Path]) -> IndexReport:
-        self._roots = roots
+    def run(self) -> IndexReport:
         self.writer.begin()
         self._record_roots()
         try:
@@ -259,7 +254,7 @@ class _Update:
         """Record where the folders and indexed files are, so that a link put in their place later is noticed."""
         known = json.loads(read_entry(self.connection, ROOTS) or "{}")
         self._current_folder = None  # photos may have been added to it
-        local = [root for root in self._roots if not is_remote(root)]
+        local = [root for root in self.roots if not is_remote(root)]
         roots = known | {str(root): str(root.resolve()) for root in local if root.is_dir() or self._photo_at(root)}
         if roots != known:
             write_entry(self.connection, ROOTS, json.dumps(roots))
@@ -275,8 +270,8 @@ class _Update:
                 self.report.unchanged += 1
                 self._report_progress()
                 continue
-            bad = records.skipped_at(self.connection, found.path)
-            if bad and not self.retry and (bad.size, bad.mtime_ns) == (found.size, found.mtime_ns):
+            bad = self._known_problem(found)
+            if bad and bad.file == found:
                 self.report.skipped.append(PhotoError(found.path, bad.reason))
                 continue
             yield _Candidate(found, known)
@@ -284,7 +279,7 @@ class _Update:
     def _find_all(self) -> list[FileState | PhotoError]:
         """Find all files before the first is read, so that their number is known."""
         files = []
-        for found in find_photos(self._roots, self.selection):
+        for found in find_photos(self.roots, self.selection):
             files.append(found)
             self.on_progress("finding photos", len(files), None)
         self._total = len(files)
@@ -360,15 +355,16 @@ class _Update:
         elif candidate.sha256 in self._pending_contents:
             self._copies.append(candidate)  # whether it can be read is not known yet
             return True
-        elif not (self._record_move_or_copy(candidate) or self._skip_again(candidate)):
+        elif same := records.photos_with_content(self.connection, candidate.sha256):
+            self._move_or_copy(candidate, same)
+        elif (bad := self._known_problem(file)) is not None and bad.sha256 == candidate.sha256:
+            self._skip(candidate, bad.reason)
+        else:
             return False
         self._done(file.path)
         return True
 
-    def _record_move_or_copy(self, candidate: _Candidate) -> bool:
-        same = records.photos_with_content(self.connection, candidate.sha256)
-        if not same:
-            return False
+    def _move_or_copy(self, candidate: _Candidate, same: Sequence[records.IndexedPhoto]) -> None:
         missing = [photo for photo in same if self._is_local(photo.path) and _is_missing(photo.path)]
         if missing and candidate.known is None:
             records.move_photo(self.connection, missing[0], candidate.file)
@@ -377,23 +373,18 @@ class _Update:
             self.report.moved += 1
         else:
             self._add_copy(candidate, same[0])
-        return True
 
     def _is_local(self, path: Path) -> bool:
         """Return whether a path can be checked here: another machine may have indexed its own disk."""
-        return not self.writer.is_shared or any(path.is_relative_to(root) for root in self._roots)
+        return not self.writer.is_shared or any(path.is_relative_to(root) for root in self.roots)
 
     def _add_copy(self, candidate: _Candidate, original: records.IndexedPhoto) -> None:
-        self._remove_previous(candidate)
-        self._count(candidate, records.add_copy(self.connection, candidate.file, candidate.exif, original))
+        encoded = records.read_encoded(self.connection, [original], self.encoder.region_dimension)
+        self._add(candidate, encoded[original.id])
 
-    def _skip_again(self, candidate: _Candidate) -> bool:
-        """Skip a file whose content could not be used before. Return whether that was the case."""
-        bad = records.skipped_at(self.connection, candidate.file.path)
-        if bad is None or self.retry or bad.sha256 != candidate.sha256:
-            return False
-        self._skip(candidate, bad.reason)
-        return True
+    def _known_problem(self, file: FileState) -> records.SkippedFile | None:
+        """Return why the file at a path could not be used before; None if it is to be tried again."""
+        return None if self.retry else records.skipped_at(self.connection, file.path)
 
     def _encode(self, paths: Iterator[Path]) -> None:
         dimension, region_dimension = self.encoder.dimension, self.encoder.region_dimension
@@ -421,7 +412,12 @@ class _Update:
     def _add(self, candidate: _Candidate, encoded: PhotoVectors) -> None:
         self._remove_previous(candidate)
         number = records.add_photo(self.connection, candidate.file, candidate.sha256, candidate.exif, encoded)
-        self._count(candidate, number)
+        if number is None:
+            self.report.unchanged += 1  # another process has inserted it
+        elif candidate.known is None:
+            self.report.added += 1
+        else:
+            self.report.updated += 1
 
     def _write_copies(self) -> None:
         """Record files with the same content as a file encoded in this run."""
@@ -442,14 +438,6 @@ class _Update:
         if candidate.known is not None:
             records.remove_photo(self.connection, candidate.known.id)
 
-    def _count(self, candidate: _Candidate, number: int | None) -> None:
-        if number is None:
-            self.report.unchanged += 1  # another process has inserted it
-        elif candidate.known is None:
-            self.report.added += 1
-        else:
-            self.report.updated += 1
-
     def _skip(self, candidate: _Candidate, reason: str) -> None:
         self._remove_previous(candidate)
         self.report.removed += candidate.known is not None
@@ -457,7 +445,7 @@ class _Update:
         self.report.skipped.append(PhotoError(candidate.file.path, reason))
 
     def _remove_missing(self) -> None:
-        for root in self._roots:
+        for root in self.roots:
             for photo in records.photos_below(self.connection, root):
                 if _is_missing(photo.path) or self.selection.is_left_out(photo.path, root):
                     records.remove_photo(self.connection, photo.id)
@@ -514,10 +502,8 @@ def _is_missing(path: Path) -> bool:
     """Return whether a file is gone; one that cannot be accessed may exist."""
     try:
         path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, FileNotFoundError | NotADirectoryError)
     return False
 
 
