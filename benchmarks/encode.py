@@ -1,7 +1,7 @@
 """Compare the speed of encoding photos from files with that of the network alone.
 
     DEIXIS_DATA=FOLDER python benchmarks/encode.py --encoder deixis --photos 64 --rounds 7
-    DEIXIS_DATA=FOLDER python benchmarks/encode.py --encoder focus-vit@blocks=8-9-10 --photos 32
+    DEIXIS_DATA=FOLDER python benchmarks/encode.py --encoder efficientnet-lite2 --photos 32
     DEIXIS_DATA=FOLDER python benchmarks/encode.py --other CHECKOUT [--model two-branch-fast] [--photos 64] [--rounds 3]
 
 Reads the first photos of $DEIXIS_DATA/flickr8k/Images. The network alone, on decoded and resized photos, and

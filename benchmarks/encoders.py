@@ -47,20 +47,12 @@ ENCODERS = (
     "efficientnet-lite2*10",
     "efficientnet-lite2@aspect=keep",
     "efficientnet-lite2@side=380",
-    "focus-vit@blocks=8",
-    "focus-vit@blocks=9",
-    "focus-vit@blocks=10",
-    "focus-vit@blocks=8-9-10",
-    "focus-vit@blocks=12",
-    "focus-vit@blocks=10,side=336",
-    "efficientnet-lite2+focus-vit@blocks=8-9-10",
     "deixis",
     "deixis*10",
     "deixis@aspect=keep",
     "deixis@side=224",
     "deixis@side=280",
     "deixis@side=336",
-    "deixis+efficientnet-lite2",
 )
 
 

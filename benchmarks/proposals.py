@@ -1,6 +1,6 @@
 """Recall of the phrases' boxes for each proposal method, compared with boxes that ignore the photo.
 
-python benchmarks/proposals.py DATA [--split dev] [--methods head edge-boxes selective-search] [--photos 200] [--json]
+python benchmarks/proposals.py DATA [--split dev] [--methods head edge-boxes] [--photos 200] [--json]
 
 DATA is a data set directory with photos and the boxes of Flickr30k Entities. R@K is the share of phrases for which one
 of the photo's first K proposals has an IoU of at least 0.5 with the phrase's box; if a phrase has several boxes, their

@@ -129,7 +129,7 @@ SUITE = (
         ("proposals.py", DATA, "--photos", "200"),
         (DATA, "--photos", "4", "--methods", "head"),
         40,
-        "Edge Boxes, selective search, boxes that ignore the photo",
+        "Edge Boxes, boxes that ignore the photo",
         r"^\s*R@1 |\[",
     ),
     Benchmark(

@@ -71,6 +71,13 @@ truths = {photo.id: Truth(photo) for photo in Dataset(Path("samples")).photos}
 simulate_crowd(project, truths, {HONEST: 5, SPAMMER: 1}, seed=3)
 """
 
+SCENES = """
+import sys
+from pathlib import Path
+from tests.scenes import write_scenes
+write_scenes(Path("scenes"), int(sys.argv[1]), {"train": 0.8, "dev": 0.1, "test": 0.1})
+"""
+
 TENSORS = """
 import json, sys
 from pathlib import Path
@@ -94,7 +101,7 @@ class Side:
         self.checkout, self.folder = checkout.resolve(), folder
         self.environment = {
             **os.environ,
-            "PYTHONPATH": f"{self.checkout / 'src'}{os.pathsep}{self.checkout / 'scripts'}",
+            "PYTHONPATH": os.pathsep.join(map(str, (self.checkout / "src", self.checkout / "scripts", ROOT))),
             "ORT_DISABLE_TELEMETRY": "1",
             "OMP_NUM_THREADS": "1",  # sums do not depend on the number of threads
             "XDG_DATA_HOME": str(folder / "home"),
@@ -208,9 +215,10 @@ def prepare(base: Side, quick: bool) -> None:
     shutil.copytree(samples / "entities", base.folder / "entities")
     photos = "16" if quick else "60"
     (base.folder / "sentences.txt").write_text("A cat looks up.\nA rocket starts.\nA cup of coffee.\n")
+    if error := base.python("-c", SCENES, photos):
+        raise SystemExit(f"the scenes: {error}")
     for command in (
         ("data", "import", "--images", "photos", "--entities", "entities", "--out", "samples"),
-        ("data", "scenes", "--out", "scenes", "--photos", photos),
         ("data", "import", "--images", "scenes/images", "--captions", "scenes/photos.jsonl", "--out", "data"),
         ("features", "data", "--encoder", "deixis", "--proposals", "head"),
         ("annotate", "init", "project", "--data", "samples"),

@@ -33,7 +33,7 @@ def test_import_deixis_loads_nothing_heavy() -> None:
     assert modules_after("import deixis").isdisjoint({*HEAVY, "typer", "rich"})
 
 
-HELPS = ("", "data", "data import", "data stats", "data check", "data convert", "data scenes", "annotate")
+HELPS = ("", "data", "data import", "data stats", "data check", "data convert", "annotate")
 HELPS += ("annotate status", "demo", "serve", "caption", "features", "table", "train")
 
 

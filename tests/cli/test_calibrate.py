@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from deixis.data.samples import SAMPLES
-from deixis.data.scenes import write_scenes
 from deixis.search.collection import open_index, search_encoder
 from tests.cli.conftest import Command
 from tests.models import clip_substitute
 from tests.models.clip_substitute import save_weights
+from tests.scenes import write_scenes
 
 CAT, BEE = SAMPLES / "images" / "cat.jpg", SAMPLES / "images" / "bee.jpg"
 
 
 def scenes(folder: Path, count: int, command: Command) -> Path:
-    write_scenes(folder / "scenes", count, splits={"train": 0.2, "dev": 0.8})
+    write_scenes(folder / "scenes", count, {"train": 0.2, "dev": 0.8})
     captions = folder / "scenes" / "photos.jsonl"
     command(
         "data", "import", "--images", folder / "scenes" / "images", "--captions", captions, "--out", folder / "data"

@@ -86,18 +86,6 @@ def test_converted_data_is_imported_unchanged(command: Command, data: Path, form
     assert list(Dataset("again").photos) == list(Dataset(data).photos)
 
 
-def test_scenes_import_with_their_trees_and_are_not_replaced_by_their_data_set(command: Command) -> None:
-    command("data", "scenes", "--out", "scenes", "--photos", 20)
-    command(*IMPORT, "--images", "scenes/images", "--captions", "scenes/photos.jsonl", "--out", "data")
-    dataset = Dataset("data")
-    assert len(dataset.photos) == 20
-    assert all(caption.tree for photo in dataset.photos for caption in photo.captions)
-    assert set(dataset.manifest.splits) == {"train", "dev", "test"}
-    error = command.error("data", "convert", "data", "--to", "jsonl", "--out", "scenes", "--force")
-    assert "scenes/images" in error
-    assert len(list(Path("scenes/images").iterdir())) == 20
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

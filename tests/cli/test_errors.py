@@ -48,7 +48,6 @@ caption dogs.jpg --sample --temperature inf | temperature
 caption dogs.jpg --sample --temperature nan | temperature
 search dog --top 99999999999 | --top
 data import --captions /dev/zero --out new | /dev/zero
-data scenes --out scenes --photos 99999999999 | --photos
 train two-branch --data data --set hidden=1000000000 | hidden
 train two-branch --data data --set hidden_size=1000000000 | hidden_size
 train two-branch --data data --set learning_rate=inf | learning_rate

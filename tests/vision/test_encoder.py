@@ -1,4 +1,4 @@
-"""Encoders with a simple network: photos of any size, crops and joined encoders."""
+"""Encoders with a simple network: photos of any size, and crops."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
-from deixis.vision.encoder import ImageEncoder, InputSize, JoinedEncoder, Pixels, resize_photo, ten_crops
+from deixis.vision.encoder import ImageEncoder, InputSize, Pixels, resize_photo, ten_crops
 from deixis.vision.feature_map import FeatureMap
 
 
@@ -73,7 +73,7 @@ def test_features_have_the_full_size_of_the_photo() -> None:
 def test_a_photo_decoded_at_a_reduced_scale_has_the_input_size_of_the_full_one() -> None:
     encoder = colour_encoder(keep_aspect=True)
     prepared = encoder.prepare(noise(101, 50, 0), size=(303, 101))
-    assert prepared.pixels[0].shape[:2] == encoder.input_size_for((303, 101))[::-1]
+    assert prepared.pixels.shape[:2] == encoder.input_size.target_size(303, 101)[::-1]
 
 
 def test_ten_crops_are_corners_and_centre_and_their_mirror_images() -> None:
@@ -117,35 +117,3 @@ def test_photos_of_extreme_sizes_are_encoded(size: tuple[int, int], keep_aspect:
     [features] = colour_encoder(keep_aspect=keep_aspect).encode([Image.new("RGB", size, "white")])
     assert features.size == size
     assert features.whole.tolist() == [255, 255, 255]
-
-
-def test_joined_encoders_have_the_grid_of_the_first_and_the_channels_of_all() -> None:
-    first, second = colour_encoder(16, name="a"), colour_encoder(32, name="b")
-    joined = JoinedEncoder([first, second])
-    photo = noise(64, 48, 0)
-    [one], [other], [both] = first.encode([photo]), second.encode([photo]), joined.encode([photo])
-    assert (joined.name, joined.channels, joined.dimension) == ("a+b", 6, 6)
-    np.testing.assert_allclose(both.cells[:3], one.cells, rtol=1e-5)
-    # The second grid is twice as fine: a cell is about the mean of four.
-    np.testing.assert_allclose(both.cells[3:].mean(), other.cells.mean(), rtol=0.02)
-    assert both.cells.shape == (6, 4, 4)
-    np.testing.assert_allclose(both.whole, np.concatenate([one.whole, other.whole]), rtol=1e-5)
-    assert both.size == (64, 48)
-
-
-def test_parts_and_their_order_change_the_fingerprint_of_joined_encoders() -> None:
-    a, b, c = (colour_encoder(name=name) for name in "abc")
-    fingerprints = {JoinedEncoder(parts).fingerprint for parts in ([a, b], [b, a], [a, c], [a, b, c])}
-    assert len(fingerprints) == 4
-
-
-def test_the_input_size_of_joined_encoders_is_the_largest_of_their_parts() -> None:
-    joined = JoinedEncoder([colour_encoder(16), colour_encoder(32, keep_aspect=True)])
-    assert joined.input_size_for((200, 100)) == (44, 24)
-
-
-def test_crop_vectors_of_joined_encoders_are_concatenated() -> None:
-    first, second = colour_encoder(16), colour_encoder(32)
-    photos = [noise(50, 70, 0)]
-    expected = np.concatenate([first.encode_crops(photos), second.encode_crops(photos)], axis=1)
-    np.testing.assert_allclose(JoinedEncoder([first, second]).encode_crops(photos), expected, rtol=1e-5)

@@ -16,7 +16,7 @@ from PIL import Image
 from deixis.data.images import LIMIT_VARIABLE, open_photo, opened_photo
 from deixis.errors import PhotoError
 from deixis.vision import extraction
-from deixis.vision.encoder import ImageEncoder, InputSize, JoinedEncoder
+from deixis.vision.encoder import ImageEncoder, InputSize
 from deixis.vision.extraction import encode_and_keep, encode_full_size, encode_photos
 from deixis.vision.feature_map import FeatureMap
 from tests.vision.feature_store.small import colours
@@ -121,14 +121,6 @@ def test_a_large_jpeg_is_decoded_at_a_reduced_scale_and_keeps_its_size(
     assert features.size == size
     [expected] = ENCODER.encode([open_photo(path)])
     np.testing.assert_allclose(features.cells, expected.cells, atol=4 / 255)
-
-
-def test_the_largest_part_of_joined_encoders_sets_the_scale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wide = ImageEncoder("wide", colours, InputSize(128), channels=3, dimension=3, fingerprint="2")
-    path = save(tmp_path / "a.jpg", 1600, 1200, 50)
-    sizes = decoded_sizes(monkeypatch)
-    list(encode_photos(JoinedEncoder([ENCODER, wide]), [path]))
-    assert 256 <= min(sizes[0]) < 512
 
 
 def test_photos_at_full_size_are_decoded_once_and_returned_with_their_maps(

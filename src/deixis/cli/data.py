@@ -405,24 +405,3 @@ def _phrases(photo: Photo, caption: Caption) -> list[dict[str, Any]]:
         }
         for mention in caption.mentions
     ]
-
-
-@app.command()
-def scenes(
-    out: Out,
-    photos: Annotated[int, option("N", "Number of scenes.", min=1, max=1_000_000)] = 500,
-    seed: Annotated[int, option("N", "Random seed.", min=0)] = 0,
-    force: Force = False,
-    json: Json = False,
-) -> None:
-    """Create synthetic scenes for trying out models.
-
-    They have captions, phrases, boxes and trees.
-    """
-    from deixis.data.scenes import write_scenes
-    from deixis.storage.atomic import new_directory
-
-    with progress() as on_progress, new_directory(out, replace=force) as folder:
-        write_scenes(folder, photos, seed=seed, on_progress=on_progress)
-    step = f"next: deixis data import --images {out}/images --captions {out}/photos.jsonl --out DATA"
-    print_result(json, {"out": str(out), "photos": photos, "seed": seed}, f"{out}: {plural(photos, 'scene')}", step)

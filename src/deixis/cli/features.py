@@ -36,7 +36,7 @@ def features(
         str | None,
         option(
             "NAME",
-            "Image encoder: deixis, efficientnet-lite0, efficientnet-lite2, focus-vit, onnx:FILE, "
+            "Image encoder: deixis, efficientnet-lite0, efficientnet-lite2, onnx:FILE, "
             "open_clip:NAME/PRETRAINED, timm:NAME or torchvision:NAME.",
         ),
     ] = None,
@@ -77,7 +77,7 @@ def features(
         str | None,
         option(
             "NAME",
-            "With --encoder: add region proposals of head, edge-boxes, edge-boxes-dense, selective-search or fixed.",
+            "With --encoder: add region proposals of head, edge-boxes, edge-boxes-dense or fixed.",
         ),
     ] = None,
     top: Annotated[int | None, option("N", "With --proposals: maximum number per photo (default: 100).", min=1)] = None,

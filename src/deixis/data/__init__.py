@@ -1,4 +1,4 @@
-"""Data sets: records, readers and writers of many formats, statistics, checks and synthetic scenes.
+"""Data sets: records, readers and writers of many formats, statistics and checks.
 
 Examples
 --------

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from deixis.vision.feature_map import FeatureMap, resample_cells
+from deixis.vision.feature_map import FeatureMap
 
 Pixels = NDArray[np.uint8]
 """A batch of photos of one size: (photos, height, width, 3)."""
@@ -51,9 +51,9 @@ class InputSize:
 
 @dataclass(frozen=True)
 class PreparedPhoto:
-    """A photo resized for a network, or for each part of a joined encoder, and the size of the original photo."""
+    """A photo resized for a network, and the size of the original photo."""
 
-    pixels: tuple[NDArray[np.uint8], ...]
+    pixels: NDArray[np.uint8]
     size: tuple[int, int]
 
 
@@ -77,11 +77,7 @@ class ImageEncoder:
     def prepare(self, photo: Image.Image, size: tuple[int, int] | None = None) -> PreparedPhoto:
         """Resize a decoded photo for the network. `size` is its full size if it was decoded at a reduced scale."""
         size = size or photo.size
-        return PreparedPhoto((resize_photo(photo, self.input_size.target_size(*size)),), size)
-
-    def input_size_for(self, size: tuple[int, int]) -> tuple[int, int]:
-        """Return the input size for a photo of this size. Decoding at a larger scale has no effect."""
-        return self.input_size.target_size(*size)
+        return PreparedPhoto(resize_photo(photo, self.input_size.target_size(*size)), size)
 
     def encode(self, photos: Sequence[Image.Image]) -> list[FeatureMap]:
         """Encode decoded photos."""
@@ -89,11 +85,11 @@ class ImageEncoder:
 
     def encode_prepared(self, photos: Sequence[PreparedPhoto]) -> list[FeatureMap]:
         """Encode prepared photos. Photos of the same input size form a batch."""
-        shapes = [photo.pixels[0].shape for photo in photos]
+        shapes = [photo.pixels.shape for photo in photos]
         features: dict[int, FeatureMap] = {}
         for _, group in groupby(sorted(range(len(photos)), key=shapes.__getitem__), key=shapes.__getitem__):
             indices = list(group)
-            cells, whole = self.network(np.stack([photos[index].pixels[0] for index in indices]))
+            cells, whole = self.network(np.stack([photos[index].pixels for index in indices]))
             for row, index in enumerate(indices):
                 # Copies, so that features of one photo do not keep the batch in memory.
                 features[index] = FeatureMap(cells[row].copy(), whole[row].copy(), photos[index].size)
@@ -103,45 +99,6 @@ class ImageEncoder:
         """Return global vectors as in the papers: the mean over ten crops of each photo, (photos, dimension)."""
         vectors = [self.network(ten_crops(photo, self.input_size.side))[1].mean(axis=0) for photo in photos]
         return np.stack(vectors) if vectors else np.zeros((0, self.dimension), dtype=np.float32)
-
-
-class JoinedEncoder(ImageEncoder):
-    """Concatenates the features of several encoders. Cells are resampled to the grid of the first."""
-
-    def __init__(self, parts: Sequence[ImageEncoder]) -> None:
-        super().__init__(
-            name="+".join(part.name for part in parts),
-            network=parts[0].network,
-            input_size=parts[0].input_size,
-            channels=sum(part.channels for part in parts),
-            dimension=sum(part.dimension for part in parts),
-            fingerprint="+".join(part.fingerprint for part in parts),
-        )
-        self.parts = tuple(parts)
-
-    def prepare(self, photo: Image.Image, size: tuple[int, int] | None = None) -> PreparedPhoto:
-        size = size or photo.size
-        return PreparedPhoto(tuple(part.prepare(photo, size).pixels[0] for part in self.parts), size)
-
-    def input_size_for(self, size: tuple[int, int]) -> tuple[int, int]:
-        widths, heights = zip(*(part.input_size_for(size) for part in self.parts), strict=True)
-        return max(widths), max(heights)
-
-    def encode_prepared(self, photos: Sequence[PreparedPhoto]) -> list[FeatureMap]:
-        by_part = [
-            part.encode_prepared([PreparedPhoto((photo.pixels[number],), photo.size) for photo in photos])
-            for number, part in enumerate(self.parts)
-        ]
-        return [_concatenate(maps) for maps in zip(*by_part, strict=True)]
-
-    def encode_crops(self, photos: Sequence[Image.Image]) -> NDArray[np.float32]:
-        return np.concatenate([part.encode_crops(photos) for part in self.parts], axis=1)
-
-
-def _concatenate(maps: Sequence[FeatureMap]) -> FeatureMap:
-    _, rows, columns = maps[0].cells.shape
-    cells = np.concatenate([resample_cells(each.cells, rows, columns) for each in maps])
-    return FeatureMap(cells, np.concatenate([each.whole for each in maps]), maps[0].size)
 
 
 def resize_photo(photo: Image.Image, size: tuple[int, int]) -> Pixels:

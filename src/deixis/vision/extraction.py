@@ -77,7 +77,7 @@ def read_reduced(encoder: ImageEncoder, path: Path) -> PreparedPhoto:
 @contextmanager
 def _opened_reduced(encoder: ImageEncoder, path: Path) -> Iterator[tuple[Image.Image, tuple[int, int]]]:
     size = photo_size(path)
-    with opened_photo(path, min_side=_MIN_OVERSAMPLING * max(encoder.input_size_for(size))) as photo:
+    with opened_photo(path, min_side=_MIN_OVERSAMPLING * max(encoder.input_size.target_size(*size))) as photo:
         yield photo, size
 
 

@@ -146,7 +146,7 @@ def plain_block(block: Block, tokens: Tensor) -> Tensor:
     return tokens + block.scale_2 * (inner @ block.narrower.weight.T + block.narrower.bias)
 
 
-def plain_network(network: VisionTransformer, pixels: Tensor, blocks: int) -> Tensor:
+def plain_network(network: VisionTransformer, pixels: Tensor) -> Tensor:
     """The tokens (1 + rows × columns, width) of one square photo whose grid is that of the learned positions."""
     tokens = [network.first_token[0, 0]]
     for row in range(SHAPE.grid):
@@ -155,28 +155,20 @@ def plain_network(network: VisionTransformer, pixels: Tensor, blocks: int) -> Te
             embedded = (network.patches.weight * patch).sum(dim=(1, 2, 3)) + network.patches.bias
             tokens.append(embedded + network.positions[0, :, row, column])
     found = torch.stack(tokens)
-    for block in list(network.blocks)[:blocks]:
+    for block in network.blocks:
         assert isinstance(block, Block)
         found = plain_block(block, found)
     return found
 
 
 @torch.no_grad()
-def test_maps_are_those_of_a_plain_transformer(network: VisionTransformer) -> None:
+def test_cells_are_those_of_a_plain_transformer(network: VisionTransformer) -> None:
     pixels = torch.randn(2, 3, 56, 56)
-    maps = network.maps(pixels, [4, 2])  # in the requested order
+    cells = network(pixels)
     for photo in range(2):
-        for found, blocks in zip(maps, (4, 2), strict=True):
-            expected = plain_network(network, pixels[photo], blocks)[1:].T.reshape(24, 4, 4)
-            torch.testing.assert_close(found[photo], expected, rtol=1e-3, atol=1e-4)
-
-
-@torch.no_grad()
-def test_each_cell_of_the_last_map_is_normalized(network: VisionTransformer) -> None:
-    pixels = torch.randn(1, 3, 28, 42)
-    [last] = network.maps(pixels, [4])
-    expected = plain_norm(last[0, :, 1, 2], network.norm.weight, network.norm.bias)
-    torch.testing.assert_close(network(pixels)[0, :, 1, 2], expected, rtol=1e-3, atol=1e-4)
+        tokens = plain_network(network, pixels[photo])[1:]
+        normed = torch.stack([plain_norm(token, network.norm.weight, network.norm.bias) for token in tokens])
+        torch.testing.assert_close(cells[photo], normed.T.reshape(24, 4, 4), rtol=1e-3, atol=1e-4)
 
 
 @torch.no_grad()
@@ -187,11 +179,11 @@ def test_the_map_of_a_wide_photo_is_not_transposed(network: VisionTransformer) -
         assert isinstance(block, Block)
         block.scale_1.zero_()
     pixels = torch.randn(1, 3, 28, 56)
-    [cells] = network.maps(pixels, [4])
+    cells = network(pixels)
     for row in range(2):
         for column in range(4):
             patch = pixels[:, :, row * 14 : (row + 1) * 14, column * 14 : (column + 1) * 14]
-            torch.testing.assert_close(cells[:, :, row, column], network.maps(patch, [4])[0][:, :, 0, 0])
+            torch.testing.assert_close(cells[:, :, row, column], network(patch)[:, :, 0, 0])
 
 
 @torch.no_grad()

@@ -37,8 +37,8 @@ def tiny(tmp_path: Path) -> str:
     ("name", "line"),
     [
         ("resnet", "resnet; .*onnx:FILE, open_clip:NAME/PRETRAINED, timm:NAME, torchvision:NAME"),
-        ("", r"deixis\[:FOLDER\], deixis-fast, efficientnet-lite0, efficientnet-lite2, focus-vit"),
-        ("focus-vit:9", "focus-vit:9; .*focus-vit$"),
+        ("", r"deixis\[:FOLDER\], deixis-fast, efficientnet-lite0, efficientnet-lite2, onnx:FILE"),
+        ("deixis-fast:9", "deixis-fast:9; .*deixis-fast$"),
         ("timm", "timm; .*timm:NAME"),
         ("onnx:", "onnx:; .*onnx:FILE"),
         ("efficientnet-lite2@blocks=3", "efficientnet-lite2: .*'blocks'.*side, aspect"),
@@ -65,11 +65,6 @@ def test_the_error_about_a_missing_package_says_what_to_install(
         open_encoder(name)
 
 
-def test_a_mistake_in_any_part_of_joined_encoders_is_found(tiny: str) -> None:
-    with pytest.raises(DeixisError, match="focus-vit: side=300.*294 or 308"):
-        open_encoder(f"{tiny}+focus-vit@side=300")
-
-
 def test_the_registry_is_read_without_torch() -> None:
     code = "import sys; import deixis.vision.encoders; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -78,13 +73,6 @@ def test_the_registry_is_read_without_torch() -> None:
 def test_the_aspect_ratio_is_an_option_of_the_name(tiny: str) -> None:
     [features] = open_encoder(f"{tiny}@aspect=keep").encode([Image.new("RGB", (100, 50))])
     assert features.cells.shape == (32, 3, 6)
-
-
-def test_an_encoder_joined_with_itself_has_twice_the_channels(tiny: str) -> None:
-    encoder = open_encoder(f"{tiny}+{tiny}@side=112")
-    [features] = encoder.encode([Image.new("RGB", (100, 60), "red")])
-    assert features.cells.shape == (64, 4, 4)
-    assert encoder.name == f"{tiny}+{tiny}@side=112"
 
 
 def fingerprints(folder: Path) -> Iterator[tuple[str, str]]:

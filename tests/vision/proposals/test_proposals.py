@@ -16,14 +16,12 @@ from deixis import geometry
 from deixis.errors import DeixisError
 from deixis.vision.feature_map import FeatureMap
 from deixis.vision.proposals import PROPOSERS, FixedProposer, Proposer, best_boxes, open_proposer, shipped_boxes
-from deixis.vision.proposals.opencv import EdgeBoxes, EdgeBoxesSettings, SelectiveSearch, SelectiveSearchSettings
+from deixis.vision.proposals.opencv import EdgeBoxes, EdgeBoxesSettings
 
 UNUSED = FeatureMap(np.zeros((1, 1, 1), np.float32), np.zeros(1, np.float32), (1, 1))
-NEEDS_OPENCV = ("edge-boxes", "selective-search")
 WHOLE = FixedProposer([[0, 0, 1, 1]])
 QUICK: dict[str, Proposer] = {
     "edge-boxes": EdgeBoxes(EdgeBoxesSettings(side=90)),
-    "selective-search": SelectiveSearch(SelectiveSearchSettings(side=90)),
     "fixed": shipped_boxes(),
 }
 
@@ -31,7 +29,7 @@ QUICK: dict[str, Proposer] = {
 @pytest.fixture(params=QUICK)
 def proposer(request: pytest.FixtureRequest) -> Proposer:
     """Each proposer, at a small input size."""
-    if request.param in NEEDS_OPENCV:
+    if request.param == "edge-boxes":
         pytest.importorskip("cv2.ximgproc", reason="needs the extra 'proposals'")
     return QUICK[request.param]
 
@@ -94,48 +92,42 @@ def test_fewer_boxes_are_the_beginning_of_more(proposer: Proposer) -> None:
     assert (few == many[: len(few)]).all()
 
 
-@pytest.mark.parametrize("name", NEEDS_OPENCV)
 @pytest.mark.parametrize("size", [(300, 200), (1200, 800), (75, 50)], ids=str)
 @pytest.mark.parametrize("colours", [("white", "black"), ("#c00000", "#006e00")], ids=["lightness", "colour"])
-def test_an_object_is_found_at_any_size_and_by_colour_alone(
-    name: str, size: tuple[int, int], colours: tuple[str, str]
-) -> None:
+def test_an_object_is_found_at_any_size_and_by_colour_alone(size: tuple[int, int], colours: tuple[str, str]) -> None:
     pytest.importorskip("cv2.ximgproc", reason="needs the extra 'proposals'")
     thing = np.array([0.55, 0.3, 0.8, 0.7])
     gold = thing * np.tile(size, 2)
     photo = Image.new("RGB", size, colours[0])
     ImageDraw.Draw(photo).rectangle((*gold[:2], *(gold[2:] - 1)), fill=colours[1])
-    found = open_proposer(name).propose(photo, UNUSED, top=10)
+    found = open_proposer("edge-boxes").propose(photo, UNUSED, top=10)
     assert geometry.iou(found.boxes, [gold]).max() > 0.75
 
 
 def test_everything_that_affects_boxes_changes_the_fingerprint() -> None:
     pytest.importorskip("cv2.ximgproc", reason="needs the extra 'proposals'")
-    alike = [(EdgeBoxes(), EdgeBoxes()), (SelectiveSearch(), SelectiveSearch()), (WHOLE, FixedProposer([[0, 0, 1, 1]]))]
+    alike = [(EdgeBoxes(), EdgeBoxes()), (WHOLE, FixedProposer([[0, 0, 1, 1]]))]
     assert all(one.fingerprint == same.fingerprint for one, same in alike)
     others = [
         EdgeBoxes(EdgeBoxesSettings(blur=3.0)),
-        SelectiveSearch(SelectiveSearchSettings(side=90)),
         FixedProposer([[0, 0, 0.5, 1]]),
     ]
-    assert len({proposer.fingerprint for proposer in [*(one for one, _ in alike), *others]}) == 6
+    assert len({proposer.fingerprint for proposer in [*(one for one, _ in alike), *others]}) == 4
 
 
-@pytest.mark.parametrize("name", NEEDS_OPENCV)
-def test_the_version_of_opencv_changes_the_fingerprint(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_version_of_opencv_changes_the_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
     cv2 = pytest.importorskip("cv2", reason="needs the extra 'proposals'")
-    before = open_proposer(name).fingerprint
+    before = open_proposer("edge-boxes").fingerprint
     monkeypatch.setattr(cv2, "__version__", "0.0.1")
-    assert open_proposer(name).fingerprint != before
+    assert open_proposer("edge-boxes").fingerprint != before
 
 
-@pytest.mark.parametrize("name", NEEDS_OPENCV)
-def test_without_opencv_the_error_says_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_opencv_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cv2", None)
-    with pytest.raises(DeixisError, match=rf"{name} .*pip install 'deixis\[proposals\]'$"):
-        open_proposer(name).propose(scene((40, 30)), UNUSED, 5)
+    with pytest.raises(DeixisError, match=r"edge-boxes .*pip install 'deixis\[proposals\]'$"):
+        open_proposer("edge-boxes").propose(scene((40, 30)), UNUSED, 5)
     with pytest.raises(DeixisError, match="OpenCV"):
-        open_proposer(name).fingerprint  # noqa: B018  computed before the first photo is read
+        open_proposer("edge-boxes").fingerprint  # noqa: B018  computed before the first photo is read
 
 
 def test_an_opencv_without_its_contributed_modules_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +149,7 @@ def test_opening_a_proposer_does_not_load_opencv() -> None:
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("encoder", ["focus-vit", "timm:vit_small", "deixis:mine.safetensors", "deixis+focus-vit"])
+@pytest.mark.parametrize("encoder", ["timm:vit_small", "deixis:mine.safetensors"])
 def test_the_head_requires_its_own_encoder(encoder: str) -> None:
     with pytest.raises(DeixisError, match="head .*encoder deixis"):
         open_proposer("head", encoder)

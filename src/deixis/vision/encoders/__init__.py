@@ -15,7 +15,7 @@ import numpy as np
 
 from deixis.errors import DeixisError
 from deixis.runtime.devices import require_torch
-from deixis.vision.encoder import ImageEncoder, JoinedEncoder
+from deixis.vision.encoder import ImageEncoder
 from deixis.vision.encoders.base import (
     EncoderName,
     LoadedNetwork,
@@ -24,7 +24,6 @@ from deixis.vision.encoders.base import (
     canonical_name,
     parse_name,
     parse_options,
-    split_joined,
 )
 
 CODE_VERSION = 1
@@ -48,8 +47,6 @@ ARCHITECTURES = {
     "deixis-fast": Architecture("saved:open_network", _OWN_SIZE, needs_torch=False),
     "efficientnet-lite0": Architecture("efficientnet_lite:open_network", Options(side=224, aspect="squeeze")),
     "efficientnet-lite2": Architecture("efficientnet_lite:open_network", Options(side=260, aspect="squeeze")),
-    # Of blocks 10 and 12, 10 is better for retrieval and for regions (docs/experiments/encoder.md).
-    "focus-vit": Architecture("focus:open_network", Options(side=224, aspect="squeeze", blocks=(10,))),
     "onnx": Architecture(
         "onnx_file:open_network", Options(side=0, aspect="squeeze", pixels="imagenet"), "FILE", needs_torch=False
     ),
@@ -60,36 +57,31 @@ ARCHITECTURES = {
 
 
 def open_encoder(name: str, device: str | None = None) -> ImageEncoder:
-    """Load an encoder, or several joined by ``+``, such as `efficientnet-lite2@aspect=keep+focus-vit@blocks=8-9`."""
-    parts = [_open_one(part, device) for part in split_joined(name, ARCHITECTURES)]
-    return parts[0] if len(parts) == 1 else JoinedEncoder(parts)
-
-
-def _open_one(text: str, device: str | None) -> ImageEncoder:
-    name = parse_name(text)
-    known = ARCHITECTURES.get(name.architecture)
+    """Load an encoder by its name, such as ``deixis@side=280``."""
+    parsed = parse_name(name)
+    known = ARCHITECTURES.get(parsed.architecture)
     if known is None:
-        raise DeixisError(f"no encoder {text}; choose one of {', '.join(map(_usage, ARCHITECTURES))}")
-    if bool(name.argument) != bool(known.argument) and not (known.optional and not name.argument):
-        raise DeixisError(f"no encoder {text}; use {_usage(name.architecture)}")
+        raise DeixisError(f"no encoder {name}; choose one of {', '.join(map(_usage, ARCHITECTURES))}")
+    if bool(parsed.argument) != bool(known.argument) and not (known.optional and not parsed.argument):
+        raise DeixisError(f"no encoder {name}; use {_usage(parsed.architecture)}")
     if known.needs_torch:
-        require_torch(f"encoder {name.architecture}")
-    options = parse_options(name, known.defaults)
+        require_torch(f"encoder {parsed.architecture}")
+    options = parse_options(parsed, known.defaults)
     module, _, function = known.opener.partition(":")
     opener: OpenNetwork = getattr(importlib.import_module(f"{__name__}.{module}"), function)
-    loaded = opener(name, options, device)
+    loaded = opener(parsed, options, device)
     channels, dimension = loaded.channels, loaded.dimension
     if channels is None or dimension is None:  # encode a black photo to find the output sizes
         side = loaded.input_size.side
         cells, whole = loaded.network(np.zeros((1, side, side, 3), dtype=np.uint8))
         channels, dimension = cells.shape[1], whole.shape[1]
     return ImageEncoder(
-        name=canonical_name(name, options, known.defaults),
+        name=canonical_name(parsed, options, known.defaults),
         network=loaded.network,
         input_size=loaded.input_size,
         channels=channels,
         dimension=dimension,
-        fingerprint=_fingerprint(name, options, loaded),
+        fingerprint=_fingerprint(parsed, options, loaded),
     )
 
 
@@ -105,7 +97,7 @@ def _fingerprint(name: EncoderName, options: Options, loaded: LoadedNetwork) -> 
         "code": CODE_VERSION,
         "architecture": name.architecture,
         "argument": "" if ARCHITECTURES[name.architecture].argument in ("FILE", "FOLDER") else name.argument,
-        "blocks": options.blocks,
+        "blocks": None,  # an option of an earlier encoder; all fingerprints have it
         "input": asdict(loaded.input_size),
         "scale": asdict(loaded.scale),
         "weights": loaded.weights,

@@ -1,7 +1,7 @@
 """Interface of encoder modules: names with options, loaded networks, and optional packages. Without torch.
 
-The syntax of names is ``NAME[:ARGUMENT][@OPTION=VALUE,…]``, several joined by ``+``. A name contains all options that
-affect the features, so a comparison of resolutions, aspect ratios, blocks or joined encoders is a list of names.
+The syntax of names is ``NAME[:ARGUMENT][@OPTION=VALUE,…]``. A name contains all options that affect the features, so a
+comparison of resolutions or aspect ratios is a list of names.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import ModuleType
@@ -90,8 +90,6 @@ class Options:
     """Side in pixels of the square that photos are resized to; 0 for the input size of the network itself."""
     aspect: str | None = None
     """``squeeze`` into the square, or ``keep`` the aspect ratio with about as many pixels."""
-    blocks: tuple[int, ...] | None = None
-    """Transformer blocks, from 1, whose output is the map. Several are concatenated."""
     pixels: str | None = None
     """Normalization: ``imagenet``, ``unit`` (0 to 1), ``signed`` (-1 to 1) or ``bytes`` (0 to 255)."""
 
@@ -111,12 +109,6 @@ class EncoderName:
 
 OpenNetwork = Callable[[EncoderName, Options, str | None], LoadedNetwork]
 """Reads the weights of a network; the last argument is the name of a device."""
-
-
-def split_joined(name: str, architectures: Iterable[str]) -> list[str]:
-    """Split ``A+B``. A plus that no known architecture follows is part of a path or name."""
-    known = "|".join(re.escape(each) for each in sorted(architectures, key=len, reverse=True))
-    return re.split(rf"\+(?=(?:{known})(?:[:@+]|$))", name)
 
 
 def parse_name(name: str) -> EncoderName:
@@ -148,11 +140,11 @@ def canonical_name(name: EncoderName, options: Options, defaults: Options) -> st
     for key in (field.name for field in fields(Options)):
         value = getattr(options, key)
         if value != getattr(defaults, key):
-            written.append(f"{key}={'-'.join(map(str, value)) if isinstance(value, tuple) else value}")
+            written.append(f"{key}={value}")
     return f"{plain}@{','.join(written)}" if written else plain
 
 
-def _read_option(encoder: str, key: str, value: str) -> int | str | tuple[int, ...]:
+def _read_option(encoder: str, key: str, value: str) -> int | str:
     match key:
         case "side":
             # Check the length first: Python limits the digits of an integer.
@@ -164,11 +156,5 @@ def _read_option(encoder: str, key: str, value: str) -> int | str | tuple[int, .
             if value not in _ASPECTS:
                 raise DeixisError(f"encoder {encoder}: aspect={value} is neither {' nor '.join(_ASPECTS)}")
             return value
-        case "blocks":
-            written = value.split("-")
-            numbers = tuple(int(number) for number in written if number.isdecimal() and len(number) < 4)
-            if len(set(numbers)) < len(written):
-                raise DeixisError(f"encoder {encoder}: blocks={value} is not a list of different blocks such as 8-9-10")
-            return numbers
         case _:
             return value

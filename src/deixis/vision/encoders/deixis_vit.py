@@ -27,7 +27,7 @@ class ViTShape:
 
 
 class VisionTransformer(EncoderNetwork):
-    """Maps normalized pixels (b, 3, height, width) to tokens (b, width, height / patch, width / patch).
+    """Maps normalized pixels (b, 3, height, width) to cells (b, width, height / patch, width / patch).
 
     `drop_path` is the maximum drop path rate; it grows linearly from 0 at the first block.
     """
@@ -60,26 +60,15 @@ class VisionTransformer(EncoderNetwork):
         return cls(sizes)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Return the normalized map of the last block."""
-        last = self.maps(pixels, [self.shape.blocks])[0]
-        normalized: Tensor = self.norm(last.movedim(1, 3)).movedim(3, 1)
-        return normalized
-
-    def maps(self, pixels: Tensor, blocks: list[int]) -> list[Tensor]:
-        """Return the maps after the given blocks, from 1, without normalization."""
         embedded = self.patches(pixels)
         rows, columns = embedded.shape[2:]
         embedded = embedded + self._positions_for(rows, columns)
         first = self.first_token.expand(pixels.shape[0], -1, -1)
         tokens = torch.cat([first, embedded.flatten(2).transpose(1, 2)], dim=1)
-        found = {}
-        for number, block in enumerate(self.blocks, start=1):
+        for block in self.blocks:
             tokens = block(tokens)
-            if number in blocks:
-                found[number] = tokens[:, 1:].transpose(1, 2).unflatten(2, (rows, columns))
-            if number == max(blocks):
-                break
-        return [found[number] for number in blocks]
+        cells: Tensor = self.norm(tokens[:, 1:]).transpose(1, 2).unflatten(2, (rows, columns))
+        return cells
 
     def _positions_for(self, rows: int, columns: int) -> Tensor:
         if not torch.onnx.is_in_onnx_export() and (rows, columns) == (self.shape.grid, self.shape.grid):

@@ -32,7 +32,6 @@ _OPENERS = {
     "head": ("head", "open_head"),
     "edge-boxes": ("opencv", "EdgeBoxes"),
     "edge-boxes-dense": ("opencv", "DenseEdgeBoxes"),
-    "selective-search": ("opencv", "SelectiveSearch"),
 }
 PROPOSERS = (*_OPENERS, "fixed")
 

@@ -1,9 +1,9 @@
-"""Edge Boxes and selective search, with OpenCV (optional package)."""
+"""Edge Boxes, with OpenCV (optional package)."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,23 +37,6 @@ def import_opencv(proposer: str) -> Any:
     return cv2
 
 
-class _Search:
-    """A proposer with settings, of which `side` is the size of the search."""
-
-    name: str
-    settings: Any
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of the settings and the version of OpenCV."""
-        about = {"settings": asdict(self.settings), "opencv": import_opencv(self.name).__version__}
-        return compute_fingerprint(self.name, about)
-
-    def pixels(self, photo: Image.Image) -> NDArray[np.uint8]:
-        """Return the RGB pixels of a photo at the size of the search: (height, width, 3)."""
-        return resize_photo(photo, InputSize(self.settings.side, keep_aspect=True).target_size(*photo.size))
-
-
 @dataclass(frozen=True)
 class EdgeBoxesSettings:
     """Settings of Edge Boxes, chosen on training photos."""
@@ -67,7 +50,7 @@ class EdgeBoxesSettings:
     longest: float = 3.0  # maximum aspect ratio of a box
 
 
-class EdgeBoxes(_Search):
+class EdgeBoxes:
     """Edge Boxes (Zitnick and Dollár 2014): boxes that enclose contours."""
 
     name = "edge-boxes"
@@ -75,9 +58,14 @@ class EdgeBoxes(_Search):
     def __init__(self, settings: EdgeBoxesSettings | None = None) -> None:
         self.settings = settings or EdgeBoxesSettings()
 
+    @property
+    def fingerprint(self) -> str:
+        about = {"settings": asdict(self.settings), "opencv": import_opencv(self.name).__version__}
+        return compute_fingerprint(self.name, about)
+
     def propose(self, photo: Image.Image, features: FeatureMap | None, top: int) -> Proposals:
         settings = self.settings
-        pixels = self.pixels(photo)
+        pixels = resize_photo(photo, InputSize(settings.side, keep_aspect=True).target_size(*photo.size))
         height, width = pixels.shape[:2]
         cv2 = import_opencv(self.name)
         strength, normal = contours(cv2, pixels, settings.blur)
@@ -136,42 +124,3 @@ def thin_contours(cv2: Any, strength: Plane, normal: Plane) -> Plane:
     lines[[0, -1], :] = 0
     lines[:, [0, -1]] = 0
     return lines
-
-
-@dataclass(frozen=True)
-class SelectiveSearchSettings:
-    """Settings of selective search, chosen on training photos."""
-
-    side: int = 245  # photos are resized to about as many pixels as a square of this side
-    mode: Literal["fast", "quality"] = "fast"  # quality: more colour spaces and strategies, several times slower
-    overlap: float = 0.6  # IoU threshold of non-maximum suppression
-
-
-class SelectiveSearch(_Search):
-    """Selective search (Uijlings et al. 2013): boxes around similar segments."""
-
-    name = "selective-search"
-
-    def __init__(self, settings: SelectiveSearchSettings | None = None) -> None:
-        self.settings = settings or SelectiveSearchSettings()
-
-    def propose(self, photo: Image.Image, features: FeatureMap | None, top: int) -> Proposals:
-        pixels = self.pixels(photo)
-        height, width = pixels.shape[:2]
-        search = import_opencv(self.name).ximgproc.segmentation.createSelectiveSearchSegmentation()
-        search.setBaseImage(np.ascontiguousarray(pixels[..., ::-1]))
-        if self.settings.mode == "fast":
-            search.switchToSelectiveSearchFast()
-        else:
-            search.switchToSelectiveSearchQuality()
-        # Sorted, because the order is random and decides between boxes of equal score.
-        boxes = np.unique(geometry.from_xywh(np.reshape(search.process(), (-1, 4))), axis=0)
-        boxes = geometry.rescale(boxes, size=(width, height), to=photo.size)
-        scores = shorter_sides(boxes, photo.size)
-        kept = geometry.nms(boxes, scores, self.settings.overlap)
-        return best_boxes(boxes[kept], scores[kept], photo.size, top)
-
-
-def shorter_sides(boxes: geometry.Boxes, size: tuple[int, int]) -> NDArray[np.float64]:
-    """Return the shorter side of each box as a fraction of the photo: large boxes first, thin ones last."""
-    return np.asarray(((boxes[:, 2:] - boxes[:, :2]) / np.array(size)).min(axis=1))
