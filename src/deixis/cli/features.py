@@ -36,8 +36,7 @@ def features(
         str | None,
         option(
             "NAME",
-            "Image encoder: deixis, efficientnet-lite0, efficientnet-lite2, onnx:FILE, "
-            "open_clip:NAME/PRETRAINED, timm:NAME or torchvision:NAME.",
+            "Image encoder: deixis, efficientnet-lite0, efficientnet-lite2, timm:NAME or torchvision:NAME.",
         ),
     ] = None,
     import_: Annotated[

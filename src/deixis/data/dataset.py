@@ -145,19 +145,24 @@ class Dataset:
 
     def photo(self, photo_id: str) -> Photo:
         """Return a photo by its id."""
-        try:
-            return self.photos[self._row_of_id[photo_id]]
-        except KeyError:
-            raise DatasetError(f"{self.path}: no photo {photo_id!r}") from None
+        row = self._rows_of_names[0].by_stem.get(photo_id)
+        if row is None:
+            raise DatasetError(f"{self.path}: no photo {photo_id!r}")
+        return self.photos[row]
 
     def find_photo(self, name: str) -> Photo:
         """Return a photo by its id, the name of its file with or without suffix, or its Flickr number."""
-        if name in self._row_of_id:
-            return self.photo(name)
-        row = self._row_of_name.find(photo_stem(name))
+        row = self.find_row(name)
         if row is None:
             raise DatasetError(f"{self.path}: no photo {name!r}")
         return self.photos[row]
+
+    def find_row(self, name: str) -> int | None:
+        """Return the row of a photo as `find_photo` finds it, or None."""
+        by_id, by_file = self._rows_of_names
+        stem = photo_stem(name)
+        found = (index.find(each) for index, each in ((by_id, name), (by_id, stem), (by_file, stem)))
+        return next((row for row in found if row is not None), None)
 
     def path_of(self, photo: Photo) -> Path:
         """Return the path of a photo file."""
@@ -166,13 +171,11 @@ class Dataset:
         return self.images / photo.file
 
     @cached_property
-    def _row_of_name(self) -> NameIndex[int]:
-        files = self.tables["photos"]["file"].to_pylist()
-        return NameIndex({photo_stem(file): row for row, file in enumerate(files) if file})
-
-    @cached_property
-    def _row_of_id(self) -> dict[str, int]:
-        return {photo_id: row for row, photo_id in enumerate(self.tables["photos"]["id"].to_pylist())}
+    def _rows_of_names(self) -> tuple[NameIndex[int], NameIndex[int]]:
+        """The row of each photo by its id, and by the stem of its file."""
+        ids, files = (self.tables["photos"][column].to_pylist() for column in ("id", "file"))
+        by_file = {photo_stem(file): row for row, file in enumerate(files) if file}
+        return NameIndex({photo_id: row for row, photo_id in enumerate(ids)}), NameIndex(by_file)
 
     @cached_property
     def _begins(self) -> dict[str, IntArray]:

@@ -8,26 +8,32 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
 
 from deixis.arrays import Floats
-from deixis.errors import DeixisError
+from deixis.errors import DeixisError, short_reason
 from deixis.language.features.base import Text
 from deixis.models.arguments import PhotoLike, check_list, check_vectors, open_image, type_name
 from deixis.models.pipeline import Pipeline
 from deixis.models.provenance import EncoderInfo, Provenance
 from deixis.runtime.devices import choose_device
 from deixis.storage.artifacts import Artifact
-from deixis.vision.encoders.open_clip_models import SELF_CONTAINED, explain_failure, open_clip_network
+from deixis.vision.encoders.base import require_package
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
 PREFIX = "open-clip:"
+_SELF_CONTAINED = ("hf-hub:", "local-dir:")
+"""Starts of architectures that bring their own weights."""
+
+_LISTED = 8
 _AT_ONCE = 64
 
 
@@ -134,22 +140,52 @@ def load_open_clip(name: str, device: str | None = None) -> OpenClipPipeline:
         By default the GPU if there is one.
     """
     architecture, weights = _split(name)
-    opened = open_clip_network(architecture, weights, name)
-    full_name = f"{PREFIX}{architecture}:{opened.weights}" if opened.weights else f"{PREFIX}{architecture}"
-    with explain_failure(full_name):
-        tokenizer = opened.package.get_tokenizer(architecture)
-    network = opened.network
-    fingerprint = _fingerprint(
-        network, architecture, opened.quick_gelu, opened.package.get_model_preprocess_cfg(network)
-    )
+    package: Any = require_package("open_clip", name, "pip install 'deixis[open-clip]'")
+    weights, quick_gelu = _find_weights(package, architecture, weights, name)
+    with _explain_failure(name):
+        network, _, transform = package.create_model_and_transforms(
+            architecture, pretrained=weights or None, force_quick_gelu=quick_gelu, weights_only=True
+        )
+    full_name = f"{PREFIX}{architecture}:{weights}" if weights else f"{PREFIX}{architecture}"
+    with _explain_failure(full_name):
+        tokenizer = package.get_tokenizer(architecture)
+    fingerprint = _fingerprint(network, architecture, quick_gelu, package.get_model_preprocess_cfg(network))
     network.to(choose_device(device))
-    return OpenClipPipeline(OpenClip(network, opened.transform, tokenizer), full_name, fingerprint)
+    return OpenClipPipeline(OpenClip(network, transform, tokenizer), full_name, fingerprint)
+
+
+@contextmanager
+def _explain_failure(name: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # of torch, of the network or of OpenCLIP itself, which has no class of its own
+        raise DeixisError(f"{name}: OpenCLIP cannot open it ({short_reason(error)})") from error
+
+
+def _find_weights(package: Any, architecture: str, weights: str, name: str) -> tuple[str, bool]:
+    """Return the absolute path or the name of the weights, and whether the named ones need another activation."""
+    if architecture.startswith(_SELF_CONTAINED):
+        return "", False
+    if weights and (file := Path(weights).expanduser()).is_file():
+        return str(file.absolute()), False
+    tags: list[str] = package.list_pretrained_tags_by_model(architecture)
+    if not weights and tags:
+        weights = tags[0]
+    if weights not in tags:
+        known = f"; OpenCLIP downloads {_list(tags)}" if tags else f"; OpenCLIP has no weights for {architecture}"
+        problem = f"{weights}: no such file" if weights else f"{name}: give a file of weights"
+        raise DeixisError(problem + known)
+    return weights, bool(package.get_pretrained_cfg(architecture, weights).get("quick_gelu", False))
+
+
+def _list(tags: Sequence[str]) -> str:
+    return ", ".join(tags[:_LISTED]) + (f" and {len(tags) - _LISTED} more" if len(tags) > _LISTED else "")
 
 
 def _split(name: str) -> tuple[str, str]:
     """Return the architecture and the weights of a name."""
     rest = name.removeprefix(PREFIX)
-    if rest.startswith(SELF_CONTAINED):
+    if rest.startswith(_SELF_CONTAINED):
         return rest, ""
     architecture, _, weights = rest.partition(":")
     if not architecture:

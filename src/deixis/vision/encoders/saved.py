@@ -22,7 +22,7 @@ from deixis.runtime import Functions
 from deixis.runtime.devices import choose_device
 from deixis.storage.artifacts import Artifact, damaged, read_artifact, write_artifact
 from deixis.vision.encoder import Pixels
-from deixis.vision.encoders.base import EncoderName, LoadedNetwork, Options, PixelScale, check_side
+from deixis.vision.encoders.base import EncoderName, LoadedNetwork, PixelScale
 
 if TYPE_CHECKING:
     from deixis.vision.encoders.torch_network import EncoderNetwork
@@ -39,7 +39,7 @@ ARCHITECTURES = {
 """Torch modules by the name in the settings."""
 
 
-def open_network(name: EncoderName, options: Options, device: str | None) -> LoadedNetwork:
+def open_network(name: EncoderName, device: str | None) -> LoadedNetwork:
     folder = Path(name.argument) if name.argument else SHIPPED[name.architecture]
     artifact = read_artifact(folder, KIND, mapped=True, keep_half=True)
     device = choose_device(device)  # an error about a device does not name the folder
@@ -47,10 +47,10 @@ def open_network(name: EncoderName, options: Options, device: str | None) -> Loa
         settings = artifact.settings
         if (multiple := int(settings["multiple"])) < 1:
             raise ValueError(f"sides are multiples of {multiple}")
-        size, scale = options.input_size(int(settings["side"]), multiple), _scale(settings)
+        size, scale = name.input_size(int(settings["side"]), multiple), _scale(settings)
         channels = int(settings["channels"])
         network = SavedNetwork(artifact, channels, device)
-    check_side(name.architecture, size.side, size.multiple)
+    name.check_side(size)
     return LoadedNetwork(network, size, scale, artifact.weights_hash, channels, channels)
 
 

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -254,42 +253,23 @@ class ShardReader:
 
     def map(self, row: int) -> FeatureMap:
         with _explain_damage(self.path):
-            begin, end = map(int, self._cells_at[row : row + 2])
-            cells = self._tensors.rows("cells", begin, end).astype(np.float32)
-            width, height = self._sizes[row].tolist()
-            return FeatureMap(cells.reshape(self._shapes[row]), self._whole[row], (width, height))
+            shapes, (width, height) = self.rows("shape"), self.rows("size")[row].tolist()
+            cells = self._part("cells", row, shapes.prod(axis=1, dtype=np.int64)).astype(np.float32)
+            return FeatureMap(cells.reshape(shapes[row]), self.rows("whole")[row], (width, height))
 
     def proposals(self, row: int) -> Proposals:
-        boxes, scores = (self._proposed(name, row).astype(np.float64) for name in ("boxes", "scores"))
+        boxes, scores = (self.of_proposals(name, row).astype(np.float64) for name in ("boxes", "scores"))
         return Proposals(boxes, scores)
 
-    def vectors(self, row: int) -> Floats:
-        return self._proposed("vectors", row).astype(np.float32)
-
-    def _proposed(self, name: str, row: int) -> NDArray[Any]:
+    def of_proposals(self, name: str, row: int) -> NDArray[Any]:
+        """Return boxes, scores or vectors of the proposals of a photo."""
         with _explain_damage(self.path):
-            begin, end = map(int, self._proposed_at[row : row + 2])
-            return self._tensors.rows(name, begin, end)
+            return self._part(name, row, self.rows("proposed"))
 
-    @cached_property
-    def _whole(self) -> NDArray[Any]:
-        return self.rows("whole")
-
-    @cached_property
-    def _sizes(self) -> NDArray[Any]:
-        return self.rows("size")
-
-    @cached_property
-    def _shapes(self) -> NDArray[Any]:
-        return self.rows("shape")
-
-    @cached_property
-    def _cells_at(self) -> NDArray[np.int64]:
-        return np.concatenate([[0], np.cumsum(self._shapes.prod(axis=1, dtype=np.int64))])
-
-    @cached_property
-    def _proposed_at(self) -> NDArray[np.int64]:
-        return np.concatenate([[0], np.cumsum(self.rows("proposed"), dtype=np.int64)])
+    def _part(self, name: str, row: int, counts: NDArray[Any]) -> NDArray[Any]:
+        """Return the rows of a photo in an array of which each photo has another number."""
+        begin = int(counts[:row].sum())
+        return self._tensors.rows(name, begin, begin + int(counts[row]))
 
 
 def damaged_shards(folder: Path, shards: Sequence[Shard], on_progress: OnProgress) -> list[str]:
@@ -312,7 +292,6 @@ def damaged_shards(folder: Path, shards: Sequence[Shard], on_progress: OnProgres
 
 @contextmanager
 def _explain_damage(path: Path) -> Iterator[None]:
-    """Turn errors from a missing or inconsistent shard into a `DeixisError`."""
     try:
         yield
     except READ_ERRORS as error:

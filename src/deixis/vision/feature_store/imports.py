@@ -2,16 +2,7 @@
 
 A file of photo vectors has one matrix with a row or column per photo, or one vector per photo under its name. Regions
 are in a file, or in a folder with one file per photo, as Fast R-CNN, bottom-up attention and other detectors give them.
-Their arrays are found by their names (`ARRAYS`), in one of these layouts:
-
-==========================================  =========================================================================
-features (photos, regions, size)            boxes (photos, regions, 4); rows of zeros at the end are padding
-features (all regions, size)                boxes (all regions, 4); with the first and last region of each photo
-                                            (positions), or their numbers (counts), or a photo name per region
-``NAME/features`` and ``NAME/boxes``        groups of an HDF5 file, or names with a slash; one pair per photo
-cells of matrices, in MATLAB                one cell per photo
-a folder of files ``NAME.npz``, …           features (regions, size) and boxes (regions, 4) in each
-==========================================  =========================================================================
+Their arrays are found by their names (`ARRAYS`). docs/reference/features.md lists the layouts.
 """
 
 from __future__ import annotations
@@ -21,7 +12,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import groupby
+from functools import lru_cache
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
@@ -32,7 +24,6 @@ from deixis import geometry
 from deixis.arrays import Floats
 from deixis.data.dataset import Dataset
 from deixis.data.images import photo_size
-from deixis.data.names import NameIndex, photo_stem
 from deixis.errors import DatasetError, PhotoError
 from deixis.storage.files import hash_file
 from deixis.storage.progress import OnProgress, no_progress, track
@@ -82,28 +73,21 @@ class Table(Generic[T]):
 
 @contextmanager
 def open_vectors(path: Path, ids: list[str] | None = None, block_size: int = _BLOCK) -> Iterator[Table[Floats]]:
-    """Open a file of photo vectors. `ids` are the names of the photos, if the file has none.
-
-    A block of vectors is read and kept, because they are mostly read in order.
-    """
+    """Open a file of photo vectors. `ids` are the names of the photos, if the file has none."""
     with open_arrays(path, ids) as arrays:
         with readable(path):
             names, dimension, read = _vectors(arrays)
         if dimension == 0:
             raise DatasetError(f"{path}: its vectors are empty")
-        begin, block = 0, np.zeros((0, dimension), np.float32)
 
-        def vector(row: int) -> Floats:
-            nonlocal begin, block
-            if not begin <= row < begin + len(block):
-                begin = row // block_size * block_size
-                # Overflow becomes infinite without a warning; `import_features` checks for it.
-                with readable(path), np.errstate(over="ignore"):
-                    block = np.ascontiguousarray(read(begin, min(begin + block_size, len(names))), dtype=np.float32)
-            found: Floats = block[row - begin]
-            return found
+        @lru_cache(maxsize=1)  # vectors are mostly read in order
+        def block(number: int) -> Floats:
+            begin = number * block_size
+            # Overflow becomes infinite without a warning; `import_features` checks for it.
+            with readable(path), np.errstate(over="ignore"):
+                return np.ascontiguousarray(read(begin, min(begin + block_size, len(names))), dtype=np.float32)
 
-        yield Table(names, vector)
+        yield Table(names, lambda row: block(row // block_size)[row % block_size])
 
 
 def _vectors(arrays: Arrays) -> tuple[list[str], int, Callable[[int, int], NDArray[Any]]]:
@@ -223,10 +207,8 @@ def _of_photo(known: Mapping[str, Any], index: int, rows: int | slice) -> dict[s
 def _padded_layout(arrays: Arrays, known: Mapping[str, Any]) -> Layout:
     names, features, boxes = arrays.names, known["features"], known["boxes"]
     if len(features) != len(boxes) or len(features) != len(names):
-        raise DatasetError(
-            f"{arrays.path}: features of {len(features):,} photos, boxes of {len(boxes):,} and {len(names):,} names "
-            "do not fit"
-        )
+        counts = f"features of {len(features):,} photos, boxes of {len(boxes):,} and {len(names):,} names"
+        raise DatasetError(f"{arrays.path}: {counts} do not fit")
     return Table(names, lambda index: _of_photo(known, index, index))
 
 
@@ -237,23 +219,18 @@ def _flat_layout(arrays: Arrays, known: Mapping[str, Any]) -> Layout:
     else:
         if "counts" in known:
             lengths = np.ravel(np.asarray(known["counts"][:], dtype=np.int64))
-        else:
+        else:  # a photo name per region
             runs = [(name, len(list(group))) for name, group in groupby(names)]
             names, lengths = [name for name, _ in runs], np.array([count for _, count in runs], dtype=np.int64)
-        ends = np.cumsum(lengths).tolist()
-        ranges = list(zip([0, *ends[:-1]], ends, strict=True))
+        ranges = list(pairwise([0, *np.cumsum(lengths).tolist()]))
     valid = len(ranges) == len(names) and all(0 <= begin <= end <= total for begin, end in ranges)
     if not valid or (ranges and max(end for _, end in ranges) != total) or len(known["features"]) != total:
         raise DatasetError(
             f"{arrays.path}: {len(known['features']):,} vectors and {total:,} boxes do not fit {len(names):,} names; "
             "give the regions of each photo as pos_boxes or counts, or a photo name per region"
         )
-
-    def photo(index: int) -> Mapping[str, Any]:
-        begin, end = ranges[index]
-        return _of_photo(known, index, slice(begin, end)) | {"counts": np.array(end - begin)}
-
-    return Table(names, photo)
+    # The counts of a photo are those of padding, which there is none of.
+    return Table(names, lambda index: {**_of_photo(known, index, slice(*ranges[index])), "counts": np.array(total)})
 
 
 def _cell_layout(arrays: Arrays, known: Mapping[str, Any], cells: Mapping[str, Mapping[str, Any]]) -> Layout:
@@ -261,11 +238,8 @@ def _cell_layout(arrays: Arrays, known: Mapping[str, Any], cells: Mapping[str, M
     if any(key not in cells or len(cells[key]) != len(names) for key in ("features", "boxes")):
         raise DatasetError(f"{arrays.path}: cells of features, cells of boxes and {len(names):,} names do not fit")
     sizes = {key: known[key] for key in ("width", "height") if key in known}
-
-    def photo(index: int) -> Mapping[str, Any]:
-        return _of_photo(sizes, index, index) | {key: cells[key][str(index)] for key in ("features", "boxes")}
-
-    return Table(names, photo)
+    own = ("features", "boxes")
+    return Table(names, lambda index: _of_photo(sizes, index, index) | {key: cells[key][str(index)] for key in own})
 
 
 def _read_regions(path: Path, arrays: Mapping[str, Any]) -> ImportedRegions:
@@ -340,28 +314,22 @@ def read_names(path: Path) -> list[str]:
 
 def match_names(names: list[str], dataset: Dataset, names_file: Path) -> dict[str, int]:
     """Return the row of each photo that is named, in the order of the rows."""
-    photos = dataset.tables["photos"].select(["id", "file"]).to_pydict()
-    by_id = NameIndex({photo: photo for photo in photos["id"]})
-    by_file = NameIndex(
-        {photo_stem(file): photo for photo, file in zip(photos["id"], photos["file"], strict=True) if file}
-    )
+    ids = dataset.photos.ids
     row_of: dict[str, int] = {}
     for row, name in enumerate(names):
-        photo = by_id.find(name) or by_id.find(photo_stem(name)) or by_file.find(photo_stem(name))
-        if photo is None:
+        found = dataset.find_row(name)
+        if found is None:
             continue
+        photo = ids[found]
         if photo in row_of:
-            earlier = row_of[photo]
-            raise DatasetError(
-                f"{names_file}: photo {photo} occurs twice, in rows {earlier + 1} ({names[earlier]}) and "
-                f"{row + 1} ({name})"
-            )
+            both = (f"{each + 1} ({names[each]})" for each in (row_of[photo], row))
+            raise DatasetError(f"{names_file}: photo {photo} occurs twice, in rows {' and '.join(both)}")
         row_of[photo] = row
     if not row_of:
         example = f"such as {names[0]!r}" if names else "it is empty"
         raise DatasetError(
             f"{names_file}: none of its {len(names):,} names ({example}) matches a photo of {dataset.path} "
-            f"(such as {photos['id'][0]!r})"
+            f"(such as {ids[0]!r})"
         )
     return row_of
 

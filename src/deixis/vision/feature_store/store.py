@@ -115,8 +115,7 @@ class FeatureStore:
             return self.map(photo_id).regions(boxes)
         wanted = np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
         nearest = geometry.iou(wanted, self.proposals(photo_id).boxes).argmax(axis=1)
-        vectors: Floats = self.proposal_vectors(photo_id)[nearest]
-        return vectors
+        return np.asarray(self.proposal_vectors(photo_id)[nearest])
 
     def whole_regions(self, ids: Sequence[str]) -> Floats:
         """Return the vectors of regions as large as their photos: (n, channels)."""
@@ -135,7 +134,7 @@ class FeatureStore:
         """Return the vectors of the proposals. They are stored as float16."""
         self._require(self.contents.proposer, "no proposals", "--proposals NAME")
         reader, row = self._location(photo_id)
-        return reader.vectors(row)
+        return reader.of_proposals("vectors", row).astype(np.float32)
 
     def stamps(self) -> dict[str, FileStamp]:
         return {name: stamp for reader in self._readers for name, stamp in reader.stamps().items()}
