@@ -17,10 +17,7 @@ from typing import TYPE_CHECKING
 from deixis.exports import lazy_exports
 
 if TYPE_CHECKING:
-    from deixis.evaluation.agreement import box_agreement as box_agreement
     from deixis.evaluation.agreement import chain_agreement as chain_agreement
-    from deixis.evaluation.agreement import cohen_kappa as cohen_kappa
-    from deixis.evaluation.agreement import fleiss_kappa as fleiss_kappa
     from deixis.evaluation.agreement import krippendorff_alpha as krippendorff_alpha
     from deixis.evaluation.baselines import best_fixed_boxes as best_fixed_boxes
     from deixis.evaluation.box_sets import box_set_scores as box_set_scores
@@ -41,7 +38,7 @@ if TYPE_CHECKING:
 __all__, __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "agreement": "box_agreement chain_agreement cohen_kappa fleiss_kappa krippendorff_alpha",
+        "agreement": "chain_agreement krippendorff_alpha",
         "baselines": "best_fixed_boxes",
         "box_sets": "box_set_scores",
         "captions": "caption_scores compare_captions perplexity_scores",
