@@ -2,15 +2,10 @@
 
     DEIXIS_DATA=FOLDER python benchmarks/encode.py --encoder deixis --photos 64 --rounds 7
     DEIXIS_DATA=FOLDER python benchmarks/encode.py --encoder efficientnet-lite2 --photos 32
-    DEIXIS_DATA=FOLDER python benchmarks/encode.py --other CHECKOUT [--model two-branch-fast] [--photos 64] [--rounds 3]
 
 Reads the first photos of $DEIXIS_DATA/flickr8k/Images. The network alone, on decoded and resized photos, and
 `encode_photos`, from files, are timed in turns. Prints medians, the overhead of reading (it must be below 15 %) in wall
 and CPU time, and the peak memory of two processes, one with four times as many photos as the other.
-
-With --other, `deixis index` of this checkout and of another one, such as the previous release, index the photos in
-turns, each in a process of its own with its default model, or this one with --model. Printed are the best photos per
-second, CPU milliseconds per photo and peak memory, and their ratios.
 """
 
 from __future__ import annotations
@@ -20,13 +15,10 @@ import os
 import resource
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-
-from startup import Cost, Version, measure
 
 from deixis.data.images import find_photos, open_photo
 from deixis.vision.encoder import ImageEncoder
@@ -73,31 +65,6 @@ def compare(encoder: ImageEncoder, paths: list[Path], batch: int, readers: int, 
     return ratio - 1 < OVERHEAD
 
 
-def compare_versions(arguments: argparse.Namespace) -> None:
-    """Index photos with two checkouts, in turns."""
-    versions = {
-        "other": Version(arguments.other.resolve(), sys.executable),
-        "this": Version(Path(__file__).parents[1], sys.executable),
-    }
-    paths = [str(path) for path in first_photos(arguments.photos)]
-    costs: dict[str, list[Cost]] = {name: [] for name in versions}
-    for _ in range(arguments.rounds):
-        for name, version in versions.items():
-            with tempfile.TemporaryDirectory() as folder:
-                model = ("--model", arguments.model) if arguments.model and name == "this" else ()
-                command = ("index", *paths, "--into", "photos.deixis", *model)
-                costs[name].append(measure(version, command, Path(folder)))
-    photos = len(paths)
-    print(f"deixis index, {photos} photos{'other':>12}{'this':>10}{'ratio':>8}")
-    for label, value, choose in (
-        ("photos per second", lambda cost: photos / cost.wall, max),
-        ("CPU ms per photo", lambda cost: 1000 * cost.cpu / photos, min),
-        ("peak memory, MB", lambda cost: cost.memory, min),
-    ):
-        other, this = (choose(map(value, costs[name])) for name in versions)
-        print(f"{label:28}{other:10.1f}{this:10.1f}{this / other:8.2f}")
-
-
 def peak_mb(arguments: argparse.Namespace, photos: int) -> float:
     """Peak memory of a process that encodes a number of photos."""
     command = [sys.executable, __file__, "--encoder", arguments.encoder, "--batch", str(arguments.batch)]
@@ -121,13 +88,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--readers", type=int, default=2)
-    parser.add_argument("--other", type=Path, help="another checkout, to compare with")
-    parser.add_argument("--model", help="with --other: the model of this checkout")
     parser.add_argument("--only-memory", type=int, metavar="PHOTOS", help="only print the peak memory")
     arguments = parser.parse_args()
-    if arguments.other:
-        compare_versions(arguments)
-        return
     encoder = open_encoder(arguments.encoder)
     if arguments.only_memory:
         for _ in encode_photos(encoder, first_photos(arguments.only_memory), arguments.batch, arguments.readers):

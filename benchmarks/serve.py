@@ -2,7 +2,6 @@
 
     python benchmarks/serve.py [--index DIR | --images FOLDER [--photos 500]] [--seconds 10] [--limit-ms 200]
                                [--only KIND …] [--sentences FILE]
-    python benchmarks/serve.py --other CHECKOUT [--index DIR | --images FOLDER [--photos 500]] [--sentences FILE]
 
 Requests arrive as a Poisson process of a given rate, whether or not earlier ones were answered; latency is measured
 from when a request was due. The rate increases until the 99th percentile exceeds the limit or a request is refused, and
@@ -21,10 +20,6 @@ First, `/api/status` is requested a few hundred times over one connection, one a
 Without --index, the first photos of a folder or the sample photos are indexed. The load generator runs on the same
 machine; its share of the processors is printed too (from /proc). --sentences has one sentence per line, such as
 captions; the built-in ones share a few phrases, as those of the users of one server do.
-
-With --other, the servers of this checkout and of another one, such as the previous release, answer the same new
-sentences one after the other, in turns. Printed are CPU milliseconds per search, which other work on the machine
-changes less than rates, and how many responses are equal.
 """
 
 from __future__ import annotations
@@ -34,21 +29,18 @@ import asyncio
 import json
 import os
 import random
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from http.client import HTTPConnection, HTTPException
 from itertools import count
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-HERE = Path(__file__).parents[1]
 SENTENCES = [
     f"{who} {like} {does} {where}"
     for who in ("a dog", "two children", "a man", "a woman", "some people", "a brown horse", "three boys", "an old man")
@@ -221,14 +213,10 @@ async def find_highest_rate(try_rate: Callable[[float], object], first: float) -
 
 
 @contextmanager
-def serve_index(index: Path, checkout: Path | None = None) -> Iterator[tuple[str, int]]:
+def serve_index(index: Path) -> Iterator[tuple[str, int]]:
     """Run `deixis serve` on an index; yield its URL and process id."""
     command = [sys.executable, "-m", "deixis", "serve", "--index", str(index), "--port", "0", "--no-open", "--no-token"]
-    variables = environment(checkout)
-    if checkout is not None:  # versions without this option need no token on this machine
-        options = subprocess.run([*command[:4], "--help"], capture_output=True, text=True, env=variables, check=True)
-        command = [word for word in command if word != "--no-token" or word in options.stdout]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=variables)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert process.stdout is not None
     try:
         yield process.stdout.readline().strip(), process.pid
@@ -237,20 +225,15 @@ def serve_index(index: Path, checkout: Path | None = None) -> Iterator[tuple[str
         process.wait(30)
 
 
-def make_index(images: Path | None, photos: int, folder: Path, checkout: Path | None = None) -> Path:
+def make_index(images: Path | None, photos: int, folder: Path) -> Path:
     from deixis.data.images import find_photos
     from deixis.data.samples import SAMPLES
 
     path = folder / "photos.deixis"
     chosen = find_photos(images or SAMPLES / "images")[:photos]
     command = [sys.executable, "-m", "deixis", "index", *map(str, chosen), "--into", str(path), "--json"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment(checkout))
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return path
-
-
-def environment(checkout: Path | None) -> dict[str, str]:
-    """Return the environment in which Python imports deixis from a checkout; None for the installed one."""
-    return {**os.environ} if checkout is None else {**os.environ, "PYTHONPATH": str(checkout / "src")}
 
 
 def kinds(
@@ -321,70 +304,6 @@ async def measure(link: str, server: int, options: argparse.Namespace) -> dict[s
     return found
 
 
-ROUNDS, SEARCHES_PER_ROUND = 6, 200
-
-
-def compare(index: Path | None, options: argparse.Namespace) -> None:
-    """Print CPU milliseconds per search of two checkouts, in turns, and how many responses are equal."""
-    checkouts = {"other": options.other.resolve(), "this": HERE}
-    order = random.Random(7).sample(options.sentences, len(options.sentences))
-    spent: dict[str, list[float]] = {name: [] for name in checkouts}
-    equal = 0
-    with ExitStack() as stack:
-        clients, processes = {}, {}
-        for name, checkout in checkouts.items():
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            own = index or make_index(options.images, options.photos, folder, checkout)
-            link, processes[name] = stack.enter_context(serve_index(own, checkout))
-            clients[name] = ServerClient(link)
-            for sentence in order[:20]:  # warm-up
-                clients[name].search(sentence)
-        for turn in range(ROUNDS):
-            begin = 20 + turn * SEARCHES_PER_ROUND
-            sentences = [order[at % len(order)] for at in range(begin, begin + SEARCHES_PER_ROUND)]
-            responses: dict[str, list[bytes]] = {}
-            for name in list(checkouts)[:: 1 if turn % 2 else -1]:
-                before = cpu_of(processes[name])
-                responses[name] = [clients[name].search(sentence) for sentence in sentences]
-                spent[name].append(1000 * (cpu_of(processes[name]) - before) / len(sentences))
-            equal += sum(one == another for one, another in zip(*responses.values(), strict=True))
-        print(f"{'CPU ms per search':20}" + "".join(f"{name:>8}" for name in (*checkouts, "ratio")))
-        for label, choose in (("median of rounds", statistics.median), ("best round", min)):
-            other, this = (choose(times) for times in spent.values())
-            print(f"{label:20}{other:8.2f}{this:8.2f}{this / other:8.2f}")
-        other, this = (memory_of(process) for process in processes.values())
-        print(f"{'memory, MB':20}{other:8.0f}{this:8.0f}{this / other:8.2f}")
-        print(f"{equal} of {ROUNDS * SEARCHES_PER_ROUND} responses are equal")
-
-
-class ServerClient:
-    """Sends one search after the other, from many addresses: the server limits the rate by address."""
-
-    def __init__(self, link: str) -> None:
-        self._address = urlsplit(link)
-        self._connections: list[HTTPConnection] = []
-
-    def search(self, sentence: str) -> bytes:
-        if len(self._connections) < 50:
-            own = (f"127.0.0.{2 + len(self._connections)}", 0) if sys.platform == "linux" else None
-            host, port = self._address.hostname or "127.0.0.1", self._address.port
-            self._connections.append(HTTPConnection(host, port, source_address=own))
-        connection = self._connections.pop(0)
-        self._connections.append(connection)
-        with suppress(ConnectionError, HTTPException):  # the server closes idle connections
-            return self._get(connection, sentence)
-        connection.close()
-        return self._get(connection, sentence)
-
-    def _get(self, connection: HTTPConnection, sentence: str) -> bytes:
-        connection.request("GET", f"/api/search?q={quote(sentence)}&top=10")
-        response = connection.getresponse()
-        content = response.read()
-        if response.status != 200:
-            sys.exit(f"a search was answered with {response.status}: {content[:200]!r}")
-        return content
-
-
 async def check_keep_alive(client: Client, times: int = 300) -> None:
     """Measure requests one after the other over one connection."""
     request, taken = client.get("/api/status"), []
@@ -431,15 +350,11 @@ def main() -> None:
     parser.add_argument("--limit-ms", type=float, default=200.0)
     parser.add_argument("--only", nargs="+", choices=KINDS, metavar="KIND", help="; ".join(KINDS))
     parser.add_argument("--sentences", type=Path, help="one sentence per line, instead of the built-in ones")
-    parser.add_argument("--other", type=Path, help="another checkout, to compare with")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()
     given = options.sentences and options.sentences.read_text(encoding="utf-8").splitlines()
     options.sentences = [line for line in given if line.strip()] if given else SENTENCES
-    if options.other:
-        compare(options.index, options)
-        return
     with tempfile.TemporaryDirectory() as folder:
         index = options.index or make_index(options.images, options.photos, Path(folder))
         with serve_index(index) as (link, server):

@@ -1,9 +1,11 @@
 """Compare the speed of this checkout with another one, such as the previous release.
 
-python benchmarks/versions.py OTHER_CHECKOUT [--rounds 3] [--only NAME…]
+python benchmarks/versions.py OTHER_CHECKOUT [--rounds 3] [--only NAME…] [--python PYTHON] [--other-python PYTHON]
 
-Both checkouts run in the same environment, in turns, each workload in its own process. Prints CPU seconds (the best of
-the rounds) and their ratio; below 1 this checkout is faster. Photos are the samples of the package.
+Both checkouts run in turns, each workload in its own process. Printed are CPU seconds, of commands also wall seconds
+and peak memory (maximum resident set), the lowest of the rounds, and their ratios; below 1 this checkout is better.
+A command starts cold, with its files in the file cache of the system after the first round. Photos are the samples of
+the package; each checkout may have an environment of its own.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
+from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parents[1]
@@ -33,6 +37,16 @@ begin = time.process_time()
 run()
 print(time.process_time() - begin)
 """
+
+SENTENCE = "two dogs look out of a window"
+COMMANDS = {
+    "deixis --help": ("--help",),
+    "deixis search": ("search", SENTENCE, "--index", "index"),
+    "deixis search --explain": ("search", SENTENCE, "--index", "index", "--explain"),
+    "deixis ground": ("ground", "{samples}/images/dogs.jpg", SENTENCE),
+    "deixis caption": ("caption", "{samples}/images/dogs.jpg"),
+    "deixis describe": ("describe", "{samples}/images/dogs.jpg"),
+}
 
 WORKLOADS = {
     "search: 200 queries": """
@@ -90,25 +104,18 @@ def prepare():
     global batch, cell, vectors
     import torch
     from deixis.language.trees import read_tree
-    try:
-        from deixis.models.hm_lstm.trees import Forest
-        from deixis.models.hm_lstm.model import TreeLSTM
-    except ImportError:
-        from deixis.models.trees import Forest
-        from deixis.models.trees_lstm import TreeLSTM
+    from deixis.models.hm_lstm.trees import Forest
+    from deixis.models.hm_lstm.network import TreeLSTM, to_tensors
     torch.set_num_threads(1)
     torch.manual_seed(0)
     tree = "(S (NP (DT a) (JJ brown) (NN dog)) (VP (VBZ runs) (PP (IN in) (NP (NN snow)))))"
-    make = getattr(Forest, "from_trees", None) or Forest.of
-    forest = make([read_tree(tree)] * 64)
-    batch = forest.batch(list(range(64)))
+    forest = Forest.from_trees([read_tree(tree)] * 64)
+    batch = to_tensors(forest.batch(list(range(64))))
     cell = TreeLSTM(300, 512)
     vectors = torch.randn(8, 300, requires_grad=True)
 def run():
     for _ in range(10):
-        states = cell(vectors, batch)
-        states = states[0] if isinstance(states, tuple) else states
-        states.sum().backward()
+        cell(vectors, batch).sum().backward()
 """,
     "captioning: 14 photos, beam 5": """
 def prepare():
@@ -126,94 +133,105 @@ def run():
 """,
     "annotation: a simulated crowd on 14 photos": """
 def prepare():
-    global project, truths, rehearse, HONEST
-    from deixis.annotate.settings import Settings
+    global project, truths, simulate_crowd, HONEST
+    from simulated_crowd import HONEST, Truth, simulate_crowd
+    from deixis.annotate.material import prepare_photo
     from deixis.annotate.project import Project, add_photos
-    try:
-        from simulated_crowd import HONEST, Truth, simulate_crowd as rehearse
-        from deixis.annotate.material import prepare_photo
-        try:
-            from deixis.annotate.store import Database
-        except ImportError:
-            from deixis.annotate.database import Database
-    except ImportError:
-        from deixis.annotate.rehearsal import HONEST, Truth, rehearse
-        from deixis.annotate.store.engine import Database
-        from deixis.annotate.material import material_of as prepare_photo
+    from deixis.annotate.settings import Settings
+    from deixis.annotate.store import Database
     from deixis.data.dataset import Dataset
     photos = list(Dataset(work / "data").photos)
     database = Database("sqlite://")
-    (getattr(database, "create_tables", None) or database.make)()
+    database.create_tables()
     project = Project(Path(), database, Settings(test_questions=0, first_items=0))
     add_photos(project, [prepare_photo(photo) for photo in photos])
     truths = {photo.id: Truth(photo) for photo in photos}
 def run():
-    rehearse(project, truths, {HONEST: 6}, seed=0)
+    simulate_crowd(project, truths, {HONEST: 6}, seed=0)
 """,
 }
 
 
-def run(checkout: Path, *command: str, cwd: Path) -> str:
-    """Run Python on a checkout and return its output."""
-    paths = f"{checkout / 'src'}{os.pathsep}{checkout / 'scripts'}"
-    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, *command], env=environment, cwd=cwd, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise RuntimeError(done.stderr.strip().splitlines()[-1])
-    return done.stdout
+PREPARATION = (
+    ("index", "{samples}/images", "--into", "index"),
+    ("data", "import", "--images", "{samples}/images", "--entities", "{samples}/entities", "--out", "data"),
+)
 
 
-def prepare(checkout: Path, folder: Path) -> None:
-    """Index and import the sample photos with a checkout."""
-    samples = checkout / "src" / "deixis" / "data" / "samples"
-    run(checkout, "-m", "deixis", "index", str(samples / "images"), "--into", "index", cwd=folder)
-    images, entities = str(samples / "images"), str(samples / "entities")
-    run(
-        checkout,
-        "-m",
-        "deixis",
-        "data",
-        "import",
-        "--images",
-        images,
-        "--entities",
-        entities,
-        "--out",
-        "data",
-        cwd=folder,
-    )
+@dataclass(frozen=True)
+class Version:
+    """A checkout and the Python that runs it, in a folder of its own."""
+
+    checkout: Path
+    python: str
+    folder: Path
+
+    def measure(self, *command: str) -> tuple[str, dict[str, float]]:
+        """Run Python to its end; return its output, its CPU and wall seconds and its peak memory in MB."""
+        paths = f"{self.checkout / 'src'}{os.pathsep}{self.checkout / 'scripts'}"
+        environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has bytecode
+        with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+            begin = time.perf_counter()
+            process = subprocess.Popen(
+                [self.python, *command], cwd=self.folder, env=environment, stdout=output, stderr=errors
+            )
+            _, status, used = os.wait4(process.pid, 0)
+            wall = time.perf_counter() - begin
+            process.returncode = os.waitstatus_to_exitcode(status)
+            output.seek(0)
+            errors.seek(0)
+            if process.returncode:
+                raise RuntimeError(errors.read().strip().splitlines()[-1])
+            unit = 2**20 if sys.platform == "darwin" else 2**10
+            cost = {"CPU s": used.ru_utime + used.ru_stime, "wall s": wall, "MB": used.ru_maxrss / unit}
+            return output.read(), cost
+
+    def cost(self, workload: str) -> dict[str, float]:
+        """What a workload takes."""
+        if workload in COMMANDS:
+            return self.run_command(COMMANDS[workload])
+        output, _ = self.measure("-c", _HEAD + WORKLOADS[workload] + _TAIL, str(self.folder))
+        return {"CPU s": float(output.split()[-1])}
+
+    def run_command(self, words: tuple[str, ...]) -> dict[str, float]:
+        samples = self.checkout / "src" / "deixis" / "data" / "samples"
+        return self.measure("-m", "deixis", *(word.format(samples=samples) for word in words))[1]
 
 
 def main() -> None:
-    """Print a line for each workload."""
+    """Print a line for each workload and unit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("other", type=Path)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--other-python", default=sys.executable)
     options = parser.parse_args()
-    checkouts = {"other": options.other.resolve(), "this": HERE}
     print(f"{'':64} {'other':>9} {'this':>9} {'ratio':>6}")
     with tempfile.TemporaryDirectory() as scratch:
-        for name, checkout in checkouts.items():
-            (Path(scratch) / name).mkdir()
-            prepare(checkout, Path(scratch) / name)
-        for workload, code in WORKLOADS.items():
+        versions = {
+            "other": Version(options.other.resolve(), options.other_python, Path(scratch) / "other"),
+            "this": Version(HERE, options.python, Path(scratch) / "this"),
+        }
+        for version in versions.values():
+            version.folder.mkdir()
+            for words in PREPARATION:
+                version.run_command(words)
+        for workload in (*COMMANDS, *WORKLOADS):
             if options.only and not any(workload.startswith(name) for name in options.only):
                 continue
-            times: dict[str, list[float]] = {name: [] for name in checkouts}
+            costs: dict[str, list[dict[str, float]]] = {name: [] for name in versions}
             try:
                 for _ in range(options.rounds):
-                    for name, checkout in checkouts.items():
-                        folder = Path(scratch) / name
-                        output = run(checkout, "-c", _HEAD + code + _TAIL, str(folder), cwd=folder)
-                        times[name].append(float(output.split()[-1]))
+                    for name, version in versions.items():
+                        costs[name].append(version.cost(workload))
             except RuntimeError as error:
                 print(f"{workload:64} {error}")
                 continue
-            other, this = min(times["other"]), min(times["this"])
-            print(f"{workload:64} {other:8.3f}s {this:8.3f}s {this / other:6.2f}", flush=True)
+            for unit in costs["this"][0]:
+                other, this = (min(cost[unit] for cost in costs[name]) for name in versions)
+                print(f"{f'{workload}, {unit}':64} {other:9.3f} {this:9.3f} {this / other:6.2f}", flush=True)
 
 
 if __name__ == "__main__":
