@@ -78,8 +78,9 @@ def krippendorff_alpha(judgements: Sequence[Judgement], *, interval: bool = Fals
 
     once = np.ones((1, photos))
     observed, expected = (float(share[0]) for share in shares(once))
+    kind = "interval" if interval else "nominal"
     about = {
-        "protocol": f"Krippendorff's alpha, {'interval' if interval else 'nominal'}, over items with two answers or more",
+        "protocol": f"Krippendorff's alpha, {kind}, over items with two answers or more",
         "observed": observed,
         "expected": expected,
         "n": len(items),
