@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +19,6 @@ from tests.cli.conftest import Command
 from tests.conftest import Run
 from tests.models.coloured import make_coloured
 from tests.models.quarters import make_quarters, make_store, use_small_encoders
-from tests.models.training.tiny import read_log
 from tests.vision.feature_store.small import colour_encoder
 
 TRAIN = ("train", "cca", "--data", "data", "--set", "embedding_dim=2", "--set", "regularization=0.01")
@@ -173,29 +169,6 @@ def test_a_network_prints_scores_and_its_output_is_not_overwritten(quarters: Pat
     error = command.error(*train)
     assert "two-branch.model: " in error
     assert "--resume" in error
-
-
-def losses(out: str) -> list[float]:
-    return [line["loss"] for line in read_log(Path(out) / "log.jsonl") if "loss" in line]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("model", ["two-branch", "similarity"])
-def test_two_processes_have_the_losses_of_one(quarters: Path, command: Command, model: str) -> None:
-    train = ["train", model, "--data", "data", *SMALL_RUN]
-    command(*train, "--out", "one")
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    done = subprocess.run(
-        [*torchrun, "-m", "deixis.cli.main", *train, "--out", "two", "--json"],
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["dev"]["upper_bound"] == 100  # only one process prints
-    assert losses("two") == pytest.approx(losses("one"), rel=1e-4)
 
 
 @pytest.mark.parametrize(

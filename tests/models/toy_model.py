@@ -22,8 +22,8 @@ from deixis.models.photo_features import sentence_vectors
 from deixis.models.provenance import Provenance
 from deixis.models.registry import ModelSpec
 from deixis.models.training.data import PhotoDataSettings
-from deixis.models.training.distributed import seeded
 from deixis.models.training.objective import DevScores, LossValue, Stage, Validation
+from deixis.models.training.reproducibility import seeded
 from deixis.models.training.runner import Run, TrainingData, encoder_of
 from deixis.models.training.settings import TrainSettings
 from deixis.storage.artifacts import Artifact, Storable

@@ -76,7 +76,7 @@ def test_work_that_skipped_everything_is_not_success(
 
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 _ADVICE = re.compile(r"deixis ((?:[a-z][a-z-]* ?){1,2})([^;:,`]*)")
-_OF_OTHERS = {"--force-reinstall": "pip", "--no-deps": "pip", "--nproc-per-node": "torchrun"}
+_OF_OTHERS = {"--force-reinstall": "pip", "--no-deps": "pip"}
 
 
 def _texts(tree: ast.Module) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -67,14 +66,10 @@ def train(
     dataset = Dataset(data, images=images)
     with progress() as on_progress:
         result = runner.train(model, dataset, out=out, settings=chosen, resume=resume, on_progress=on_progress)
-    if result and json:
+    if json:
         print_json(_document(result))
-    elif result:
+    else:
         _print_result(result)
-    if "LOCAL_RANK" in os.environ:  # set by torchrun
-        from deixis.models.training.distributed import leave
-
-        leave()
 
 
 def _list_settings(model: str, json: bool) -> None:

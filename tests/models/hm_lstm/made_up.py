@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from deixis.models.training.distributed import processes
 
 from deixis.language.trees import read_tree
 from deixis.language.vectors import WordVectors
@@ -25,7 +26,6 @@ from deixis.models.hm_lstm.model import HMLSTM
 from deixis.models.hm_lstm.spec import SPEC, HMLSTMDataSettings, HMLSTMSettings
 from deixis.models.hm_lstm.training import HMLSTMTrainingData, score_retrieval
 from deixis.models.hm_lstm.trees import Forest
-from deixis.models.training.distributed import processes
 from deixis.models.training.objective import Validation
 from deixis.models.training.run_record import DataDescription, RunDescription
 from deixis.models.training.runner import Run, TrainingData, TrainResult, _train_network, refuse_unusable

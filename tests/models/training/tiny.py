@@ -1,7 +1,7 @@
 """A tiny thing to train: two branches with dropout and batch norm, on made-up pairs. Also a program, to be killed.
 
 ``python tiny.py OUT [--resume] [key=value…]``; in the environment, STOP makes the program kill itself after this many
-steps, and DROPOUT is the networks'.
+steps.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from deixis.models.training.distributed import leave, sharded_forward
 from deixis.models.training.objective import DevScores, LossValue
 from deixis.models.training.run_record import DataDescription, RunDescription
 from deixis.models.training.settings import Settings, TrainSettings
@@ -76,8 +75,8 @@ class Contrast:
         self.sentences = shared @ torch.randn(5, 6, generator=generator)
 
     def __call__(self, network: Branches, batch: Tensor) -> LossValue:
-        visual = functional.normalize(sharded_forward(network.visual, self.photos[batch]))
-        text = functional.normalize(sharded_forward(network.text, self.sentences[batch]))
+        visual = functional.normalize(network.visual(self.photos[batch]))
+        text = functional.normalize(network.text(self.sentences[batch]))
         scores = network.scale * visual @ text.T
         to_text = functional.cross_entropy(scores, torch.arange(len(batch)))
         to_visual = functional.cross_entropy(scores.T, torch.arange(len(batch)))
@@ -119,10 +118,9 @@ def stop(doing: str, done: int, total: int | None) -> None:
 def main() -> None:
     out, *rest = sys.argv[1:]
     settings = Settings((SETTINGS,)).with_assignments([word for word in rest if "=" in word])[TrainSettings]
-    made = Tiny(settings, dropout=float(os.environ.get("DROPOUT", "0.3")))
+    made = Tiny(settings)
     made.trainer(Path(out), on_progress=stop).train(resume="--resume" in rest)
 
 
 if __name__ == "__main__":
     main()
-    leave()

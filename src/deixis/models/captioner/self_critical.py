@@ -27,7 +27,6 @@ from deixis.language.words import content_word_indices
 from deixis.models.captioner.network import CaptionerNetwork
 from deixis.models.m_rnn.network import MRNNNetwork
 from deixis.models.m_rnn.objective import LikelihoodObjective, photo_inputs
-from deixis.models.training.distributed import broadcast, sharded_forward
 from deixis.models.training.objective import LossValue, ShuffledSampler
 from deixis.runtime.modules import eval_mode
 
@@ -55,8 +54,8 @@ class PhotoSampler(ShuffledSampler[Tensor]):
 
 
 def draw_views(photos: Tensor, views: int) -> Tensor:
-    """The row of a random view of each photo, the same in all processes."""
-    return photos if views == 1 else photos * views + broadcast(torch.randint(views, photos.shape))
+    """The row of a random view of each photo."""
+    return photos if views == 1 else photos * views + torch.randint(views, photos.shape)
 
 
 @dataclass(frozen=True)
@@ -69,11 +68,11 @@ class ViewLikelihood(LikelihoodObjective):
         return draw_views(self.photo_of_caption[captions], self.views)
 
     def sample_captions(self, photos: Tensor) -> Tensor:
-        """The row of a random caption of each photo, the same in all processes."""
+        """The row of a random caption of each photo."""
         owners, order = self._by_photo  # sorted photos of all captions, and the row of each caption
         first = torch.searchsorted(owners, photos)
         count = torch.searchsorted(owners, photos, right=True) - first
-        uniform = broadcast(torch.rand(len(photos)))
+        uniform = torch.rand(len(photos))
         return order[first + (uniform * count).long()]
 
     @cached_property
@@ -101,13 +100,8 @@ class RewardObjective:
     def __call__(self, network: CaptionerNetwork, batch: Tensor) -> LossValue:
         device = network.word_bias.device
         inputs = photo_inputs(self.photos, draw_views(batch, self.views), device)
-        # Equal in all processes, so that the samples of a photo do not depend on which process draws them.
-        uniform = broadcast(torch.rand(len(batch), self.samples, self.max_length, device=device))
-
-        def losses(rows: Tensor, uniform: Tensor, *inputs: Tensor) -> Tensor:
-            return self._losses(network, rows, uniform.flatten(0, 1), *inputs)
-
-        loss, reward, words = sharded_forward(losses, batch.to(device), uniform, *inputs).mean(0)
+        uniform = torch.rand(len(batch), self.samples, self.max_length, device=device)
+        loss, reward, words = self._losses(network, batch.to(device), uniform.flatten(0, 1), *inputs).mean(0)
         found = LossValue(loss / words.detach(), {"reward": reward.detach(), "words": words.detach()})
         if self.likelihood is None:
             return found
@@ -116,8 +110,6 @@ class RewardObjective:
 
     def _losses(self, network: CaptionerNetwork, rows: Tensor, uniform: Tensor, *inputs: Tensor) -> Tensor:
         """For each photo (n, 3): the means of loss, reward and number of words with end tokens over its samples."""
-        if not len(rows):  # a process without photos takes part in the gradients all the same
-            return 0 * network.word_bias.sum() + inputs[0].new_zeros(0, 3)
         # In full precision: the tables of words are computed once for all sentences.
         with eval_mode(network), torch.no_grad(), torch.autocast(rows.device.type, enabled=False):
             words, counts = sample_sentences(network, inputs, self.samples, uniform)

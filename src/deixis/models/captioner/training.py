@@ -30,8 +30,8 @@ from deixis.models.m_rnn.training import CaptionData, Captions, caption_data, li
 from deixis.models.photo_features import PhotoFeatures
 from deixis.models.pipeline import load
 from deixis.models.provenance import EncoderInfo, Provenance
-from deixis.models.training.distributed import seeded
 from deixis.models.training.objective import DevScores, Stage, Validation
+from deixis.models.training.reproducibility import seeded
 from deixis.models.training.runner import Run, encoder_of
 from deixis.models.training.settings import settings_to_json
 from deixis.models.training.views import SIDES, View, encode_views, random_views

@@ -8,7 +8,7 @@ linear layer each. Optional transformer layers fuse regions and words and add a 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,15 +40,6 @@ _MAX_LOG_SCALE = 1.0
 """The refiner scales a side of a box by at most e."""
 _INITIAL_MEMBER_LOGIT = -3.0
 """About one region in twenty is one of the things that a phrase names."""
-
-
-Share = Callable[..., Tensor]
-"""Computes a function of rows; `training.distributed.sharded_forward` divides the rows among processes."""
-
-
-def compute_locally(compute: Callable[..., Tensor], *rows: Tensor) -> Tensor:
-    """A `Share` that computes all rows in this process."""
-    return compute(*rows)
 
 
 @dataclass(frozen=True)
@@ -160,10 +151,7 @@ class WordEncoder(GRUEncoder):
     """A bidirectional GRU with a state for each word: (n, longest, 2 · hidden_size)."""
 
     def forward(self, words: Tensor, lengths: Tensor) -> Tensor:
-        longest = words.shape[1]
-        if not len(words):  # the share of a process may be empty
-            return self.words.weight.new_zeros(0, longest, self.size)
-        return recurrent_states(self.recurrent, self.dropout(self.words(words)), lengths, longest)
+        return recurrent_states(self.recurrent, self.dropout(self.words(words)), lengths, words.shape[1])
 
 
 class Matching(nn.Module):
@@ -296,22 +284,17 @@ class GrounderNetwork(nn.Module):
         vectors = self.matching.phrases(states)
         return torch.cat([vectors, torch.ones_like(vectors[..., :1])], dim=-1)
 
-    def phrase_vectors_alone(self, text: TextBatch, share: Share = compute_locally) -> Tensor:
+    def phrase_vectors_alone(self, text: TextBatch) -> Tensor:
         """Vectors of the phrases of a batch, each encoded without its sentence: (n, d + 1)."""
         phrases = text.split_phrases()
-        states = mean_over_spans(share(self.encode_words, phrases.words, phrases.lengths), phrases.spans)[:, 0]
+        states = mean_over_spans(self.encode_words(phrases.words, phrases.lengths), phrases.spans)[:, 0]
         with torch.autocast(states.device.type, enabled=False):
             return self.phrase_vectors(states.to(self.matching.phrase.weight.dtype))
 
-    def forward(
-        self, photos: RegionBatch, photo_of: Tensor, text: TextBatch, share: Share = compute_locally
-    ) -> NetworkOutput:
-        """Score regions for phrases.
-
-        `photo_of` is the index of each text input's photo; `share` divides the work among processes.
-        """
-        encoded = share(self.encode_regions, photos.vectors, photos.boxes, photos.objectness, photos.whole)
-        words = share(self.encode_words, text.words, text.lengths)
+    def forward(self, photos: RegionBatch, photo_of: Tensor, text: TextBatch) -> NetworkOutput:
+        """Score regions for phrases; `photo_of` is the index of each text input's photo."""
+        encoded = self.encode_regions(photos.vectors, photos.boxes, photos.objectness, photos.whole)
+        words = self.encode_words(text.words, text.lengths)
         regions, phrases = encoded[photo_of], mean_over_spans(words, text.spans)
         dtype = photos.boxes.dtype
         with torch.autocast(encoded.device.type, enabled=False):  # half precision would change the ranking
@@ -321,7 +304,7 @@ class GrounderNetwork(nn.Module):
         if self.fusion is not None:
             word_mask = torch.arange(words.shape[1], device=words.device) < text.lengths.to(words.device)[:, None]
             cells = [column[photo_of] for column in (photos.cells, photos.cell_centres) if column is not None]
-            states = share(self.fusion, regions, region_mask, words, word_mask, *cells)
+            states = self.fusion(regions, region_mask, words, word_mask, *cells)
             count = regions.shape[1]
             regions, phrases = states[:, :count], mean_over_spans(states[:, count:], text.spans)
             with torch.autocast(encoded.device.type, enabled=False):

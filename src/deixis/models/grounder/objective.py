@@ -24,9 +24,8 @@ from deixis.evaluation.box_sets import set_f1
 from deixis.geometry import Boxes
 from deixis.models.box_sets import BoxSetSettings, RegionMembers
 from deixis.models.grounder.data import GroundingExamples
-from deixis.models.grounder.network import GrounderNetwork, NetworkOutput, Share, compute_locally
+from deixis.models.grounder.network import GrounderNetwork, NetworkOutput
 from deixis.models.grounder.spec import GrounderSettings
-from deixis.models.training.distributed import sharded_forward
 from deixis.models.training.objective import LossValue, ShuffledSampler
 from deixis.models.training.regions import CORRECT_IOU
 
@@ -70,7 +69,7 @@ class GroundingObjective:
 
     def __call__(self, network: GrounderNetwork, batch: Tensor) -> LossValue:
         like, weight = network.matching.phrase.weight, self.settings.presence_weight
-        computed = _compute(network, self.examples, batch, sharded_forward)
+        computed = _compute(network, self.examples, batch)
         with torch.autocast(like.device.type, enabled=False):
             overlaps = computed.overlaps
             trained = computed.phrase_mask & (overlaps.amax(dim=2) > MIN_TRAINING_IOU)
@@ -159,9 +158,7 @@ class _Computed:
     overlaps: Tensor  # IoU of gold boxes and regions
 
 
-def _compute(
-    network: GrounderNetwork, examples: GroundingExamples, rows: Tensor, share: Share = compute_locally
-) -> _Computed:
+def _compute(network: GrounderNetwork, examples: GroundingExamples, rows: Tensor) -> _Computed:
     like = network.matching.phrase.weight
     photo, photo_of = torch.unique(examples.photo[rows], return_inverse=True)
     photos = examples.photos.select(photo.to(examples.photos.boxes.device)).to(like.device, like.dtype)
@@ -169,8 +166,8 @@ def _compute(
     text = examples.text.select(stored_rows).to(like.device)
     gold = examples.gold[stored_rows][:, : text.mask.shape[1]].to(like.device, like.dtype)
     photo_of = photo_of.to(like.device)
-    output = network(photos, photo_of, text, share)
-    alone = None if network.presence_calibration is None else network.phrase_vectors_alone(text, share)
+    output = network(photos, photo_of, text)
+    alone = None if network.presence_calibration is None else network.phrase_vectors_alone(text)
     boxes, region_mask = photos.boxes[photo_of], photos.mask[photo_of]
     with torch.autocast(like.device.type, enabled=False):
         overlaps = iou(gold[:, :, None], boxes[:, None]).masked_fill(~region_mask[:, None], 0)

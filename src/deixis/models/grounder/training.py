@@ -15,8 +15,8 @@ from deixis.models.grounder.pipeline import GrounderPipeline
 from deixis.models.grounder.spec import GrounderDataSettings, GrounderSettings
 from deixis.models.photo_features import PhotoFeatures
 from deixis.models.training.data import EncoderVectors, read_encoder_vectors
-from deixis.models.training.distributed import seeded
 from deixis.models.training.objective import DevScores, Stage, Validation
+from deixis.models.training.reproducibility import seeded
 from deixis.models.training.runner import Run, TrainingData, proposals_of, provenance_of
 from deixis.models.training.trainer import MODEL
 from deixis.storage.artifacts import CARD

@@ -18,7 +18,6 @@ from deixis.models.hm_lstm.network import HMLSTMNetwork, to_tensors
 from deixis.models.hm_lstm.spec import HMLSTMSettings
 from deixis.models.hm_lstm.trees import TreeBatch
 from deixis.models.networks import move_tensors
-from deixis.models.training.distributed import gather_with_gradient, own_share, sharded_forward
 from deixis.models.training.objective import (
     LossValue,
     ShuffledSampler,
@@ -37,8 +36,8 @@ class PairBatch:
     text_id: Tensor  # shared by all pairs with the same text
     is_root: Tensor  # whether k = 0, per pair
     weight: Tensor  # w of eq. 10, per pair
-    trees: TreeBatch[Tensor]  # of the pairs whose text this process embeds
-    nodes: Tensor  # and the indices of their nodes
+    trees: TreeBatch[Tensor]  # of the sentences
+    nodes: Tensor  # index of each pair's node
     size: int  # number of sentences
 
 
@@ -79,12 +78,8 @@ class PairSampler(ShuffledSampler[PairBatch]):
         """Return the pairs of these sentences."""
         sentence, pairs = self._pairs_of_sentence.gather(rows)
         visual, region = np.unique(self._region[pairs], return_inverse=True)
-        share = own_share(len(pairs))
-        # Pairs are ordered by sentence, so the share of a process needs few trees.
-        in_share = sentence[share]
-        first, last = (in_share[0], in_share[-1] + 1) if len(in_share) else (0, 0)
-        trees = self._data.forest.batch(rows[first:last])
-        nodes = trees.roots[in_share - first] + self._node[pairs[share]]
+        trees = self._data.forest.batch(rows)
+        nodes = trees.roots[sentence] + self._node[pairs]
         return PairBatch(
             torch.from_numpy(visual),
             torch.from_numpy(region),
@@ -147,9 +142,8 @@ class PairObjective:
         device = next(network.parameters()).device
         on_device = move_tensors(batch, device)
         features = self.regions[batch.visual.to(self.regions.device)].to(device, torch.float32)
-        visual = sharded_forward(network.visual, features)
-        own_text = network.embed_nodes(self.words.to(device), on_device.trees, on_device.nodes)
-        text = gather_with_gradient(own_text, len(batch.region))
+        visual = network.visual(features)
+        text = network.embed_nodes(self.words.to(device), on_device.trees, on_device.nodes)
         # In half precision, rounding errors of similarities would be as large as the margin.
         with torch.autocast(device.type, enabled=False):
             contrast = contrastive_pairs(on_device, self.settings)

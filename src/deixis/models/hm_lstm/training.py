@@ -30,8 +30,8 @@ from deixis.models.hm_lstm.pipeline import HMLSTMPipeline
 from deixis.models.hm_lstm.spec import HMLSTMDataSettings, HMLSTMSettings
 from deixis.models.photo_features import PhotoFeatures
 from deixis.models.training.data import has_sentences
-from deixis.models.training.distributed import rank_zero_first, seeded
 from deixis.models.training.objective import DevScores, Stage, Validation, retrieval_scores
+from deixis.models.training.reproducibility import seeded
 from deixis.models.training.runner import Run, TrainingData, proposals_of, provenance_of
 from deixis.models.training.settings import TrainSettings
 from deixis.storage.atomic import new_file
@@ -75,7 +75,7 @@ def prepare_data(run: Run) -> HMLSTMTrainingData:
 
 
 def _parse(run: Run, features: PhotoFeatures, gold: bool = False) -> ParsedPhotos:
-    return rank_zero_first(lambda: parse_photos(run.dataset, features, gold=gold, on_progress=run.on_progress))
+    return parse_photos(run.dataset, features, gold=gold, on_progress=run.on_progress)
 
 
 def validation(run: Run, data: HMLSTMTrainingData, photos: Photos) -> Validation | None:
@@ -161,12 +161,11 @@ def _learned_correspondences(run: Run, model: HMLSTM, data: HMLSTMTrainingData, 
         run.on_progress(f"round {number}: {description}", done, total)
 
     path = run.out / f"{number}-correspondences.jsonl"
-    found = rank_zero_first(lambda: find_correspondences(model, data.parsed, path, show))
-    if run.is_first:
-        scores = data.gold_phrases.score(found)
-        if scores:
-            data.sources[f"correspondences of round {number}, right"] = scores.summarize()
-            with new_file(path.with_suffix(".json")) as unfinished:
-                document = {"round": number, **asdict(scores)}
-                unfinished.write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    found = find_correspondences(model, data.parsed, path, show)
+    scores = data.gold_phrases.score(found)
+    if scores:
+        data.sources[f"correspondences of round {number}, right"] = scores.summarize()
+        with new_file(path.with_suffix(".json")) as unfinished:
+            document = {"round": number, **asdict(scores)}
+            unfinished.write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     return found

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from deixis.errors import DatasetError
 from deixis.models.m_rnn.network import MRNNNetwork
-from deixis.models.training.distributed import sharded_forward
 from deixis.models.training.objective import LossValue
 
 _LOG_2 = float(np.log(2))
@@ -65,11 +64,8 @@ class LikelihoodObjective:
         words = self.words[batch, : int(lengths.max())].to(device)
         inputs = photo_inputs(self.photos, self.rows_of(batch), device)
         smoothing = self.smoothing if network.training else 0.0
-
-        def losses(words: Tensor, lengths: Tensor, *inputs: Tensor) -> Tensor:
-            return network.sentence_losses(network.visual_context(*inputs), words, lengths, smoothing)
-
-        loss, nll, count = sharded_forward(losses, words, lengths.to(device), *inputs).sum(0) / _LOG_2  # nats to bits
+        losses = network.sentence_losses(network.visual_context(*inputs), words, lengths.to(device), smoothing)
+        loss, nll, count = losses.sum(0) / _LOG_2  # nats to bits
         count = count * _LOG_2  # a number of words
         return LossValue(loss / count, {"perplexity": (nll / count).detach().exp2()})
 

@@ -21,8 +21,8 @@ from deixis.models.m_rnn.spec import MONITOR, CaptionDataSettings, MRNNSettings
 from deixis.models.networks import word_tensors
 from deixis.models.photo_features import PhotoFeatures
 from deixis.models.provenance import EncoderInfo, Provenance
-from deixis.models.training.distributed import seeded
 from deixis.models.training.objective import DevScores, Stage, Validation
+from deixis.models.training.reproducibility import seeded
 from deixis.models.training.runner import Run, TrainingData, encoder_of
 from deixis.tokens import words as words_in
 

@@ -21,7 +21,6 @@ from deixis.models.matching.networks import SimilarityNetwork, TwoBranchNetwork
 from deixis.models.matching.samplers import LabelledPairs, TripletBatch, distance, distance_of_cosine, hardest_negatives
 from deixis.models.matching.spec import TwoBranchSettings
 from deixis.models.networks import move_tensors
-from deixis.models.training.distributed import sharded_forward
 from deixis.models.training.objective import LossValue, contrastive_cross_entropies, ranking_hinges
 
 Features = Tensor | NDArray[np.floating] | NDArray[np.integer]
@@ -191,8 +190,8 @@ class MatchingObjective:
 
     def __call__(self, network: TwoBranchNetwork, batch: TripletBatch) -> LossValue:
         here = move_tensors(batch, next(network.parameters()).device)
-        visual = sharded_forward(network.embed_visual, _rows(self.visual, batch.visual, here.visual.device))
-        text = sharded_forward(network.embed_text, *(_rows(side, batch.text, here.text.device) for side in self.text))
+        visual = network.embed_visual(_rows(self.visual, batch.visual, here.visual.device))
+        text = network.embed_text(*(_rows(side, batch.text, here.text.device) for side in self.text))
         # In half precision, the rounding error of distances is as large as the margin.
         with torch.autocast(here.visual.device.type, enabled=False):
             return matching_loss(self.settings, network.log_temperature)(visual.float(), text.float(), here)
@@ -207,10 +206,10 @@ class LogisticObjective:
 
     def __call__(self, network: SimilarityNetwork, batch: LabelledPairs) -> LossValue:
         here = move_tensors(batch, next(network.parameters()).device)
-        visual = sharded_forward(network.embed_visual, _rows(self.visual, batch.visual, here.visual.device))
-        text = sharded_forward(network.embed_text, _rows(self.text, batch.text, here.text.device))
+        visual = network.embed_visual(_rows(self.visual, batch.visual, here.visual.device))
+        text = network.embed_text(_rows(self.text, batch.text, here.text.device))
         regions, phrases = here.pairs.T
-        scores = sharded_forward(network.fuse, visual[regions], text[phrases])
+        scores = network.fuse(visual[regions], text[phrases])
         return LossValue(logistic_loss(scores.float(), here.matches))
 
 

@@ -29,9 +29,9 @@ from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
 from deixis.models.networks import word_tensors
 from deixis.models.photo_features import PhotoFeatures, sentence_vectors
 from deixis.models.training.data import FeatureSource, MatchingDataSettings, read_encoder_vectors, training_photos
-from deixis.models.training.distributed import rank_zero_first, seeded
 from deixis.models.training.objective import DevScores, Sampler, Stage, Validation, retrieval_scores
 from deixis.models.training.regions import dev_regions, localization_scores, phrase_vectors, region_set
+from deixis.models.training.reproducibility import seeded
 from deixis.models.training.runner import Run, TrainingData, proposals_of, provenance_of
 
 FeatureArray = NDArray[np.float16] | NDArray[np.float32]
@@ -59,7 +59,7 @@ def prepare_data(run: Run) -> MatchingData:
         raise DeixisError("batch_size=1: batch norm needs 2 pairs or more")
     training_photos(dataset, run.train_split, boxes=data.uses_regions)
     # First the texts: missing word vectors raise an error before any photo is encoded.
-    texts = rank_zero_first(lambda: read_texts(run))
+    texts = read_texts(run)
     train = run.read_training_photos(data.feature_source, boxes=data.uses_regions, sentences=data.uses_sentences)
     return (_phrase_data if data.uses_regions else _sentence_data)(run, train, texts)
 

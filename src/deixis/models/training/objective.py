@@ -79,10 +79,8 @@ class LossValue:
 class Loss(Protocol[Batch_contra]):
     """Computes the loss of a network on a batch.
 
-    With several processes, each one receives the whole batch. Expensive parts are shared by
-    `distributed.sharded_forward`; the rest is written as for one process. Nothing random may follow, because processes
-    draw different numbers. All learned parameters, also a temperature of the loss, belong to the network; what changes
-    with the epoch is written into the batch by the sampler.
+    All learned parameters, also a temperature of the loss, belong to the network; what changes with the epoch is
+    written into the batch by the sampler.
 
     A loss with a true attribute `static` neither waits for the GPU nor branches on values there, and its batches are
     dataclasses of tensors: its steps may be captured as a CUDA graph.
@@ -149,7 +147,7 @@ def retrieval_scores(scores: Scores, photo_of_sentence: NDArray[np.integer]) -> 
 class Validation:
     """Features of validation photos, and a function that scores a pipeline on them.
 
-    It is called in the first process only, without gradients, and with the network in `eval` mode.
+    It is called without gradients, and with the network in `eval` mode.
     """
 
     features: PhotoFeatures

@@ -87,12 +87,14 @@ def refuse_other_run(path: Path, about: RunDescription, settings: TrainSettings)
 
     The name of the data and the command may change: hashes tell whether the data is the same.
     """
+    own = settings_to_json(settings)  # an earlier version may have had others
     with damaged(path):
         document = json.loads(path.read_text(encoding="utf-8"))
         if document["format"] != FORMAT or document["version"] != VERSION:
             raise DeixisError(f"{path}: {document['format']} {document['version']} is not {FORMAT} {VERSION}")
+        document["settings"] = {name: value for name, value in document["settings"].items() if name in own}
         before = _fixed_values(document)
-    now = _fixed_values(json.loads(json.dumps(asdict(about))) | {"settings": settings_to_json(settings)})
+    now = _fixed_values(json.loads(json.dumps(asdict(about))) | {"settings": own})
     for name, old, new in _differences(before, now):
         raise DeixisError(
             f"{path}: the run was started with {name} = {_short(old)}, now it is {_short(new)}; "

@@ -1,8 +1,7 @@
 """The runner that trains every model, as its `ModelSpec` says: data, model, training loop, saving and model card.
 
 A run of a network leaves a run directory with checkpoints, a log and the best model in the folder ``model``. A model
-with a closed form is saved as the directory itself. Under ``torchrun`` all processes come here: the first one fills
-what is missing beside the data, the others then find it there.
+with a closed form is saved as the directory itself.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ from deixis.models.training.data import (
     training_photos,
     validation_split,
 )
-from deixis.models.training.distributed import chosen_device, process_number, processes, rank_zero_first
 from deixis.models.training.objective import DevScores, Stage, Validation
+from deixis.models.training.reproducibility import chosen_device
 from deixis.models.training.run_record import (
     RunDescription,
     describe_data,
@@ -119,7 +118,7 @@ class TrainingData:
 
 @dataclass(frozen=True)
 class Run:
-    """One training run; under ``torchrun`` each process has its own, and only the first reports progress."""
+    """One training run."""
 
     spec: ModelSpec
     settings: Settings
@@ -132,11 +131,6 @@ class Run:
     keep_epochs: bool = False
 
     @property
-    def is_first(self) -> bool:
-        """Whether this is the process that writes files."""
-        return process_number() == 0
-
-    @property
     def training(self) -> TrainSettings:
         return self.settings[TrainSettings]
 
@@ -145,8 +139,8 @@ class Run:
         return self.settings[DataSettings].train_split
 
     def read_photos(self, photos: Photos, source: FeatureSource) -> PhotoFeatures:
-        """Read the features of photos; missing features are computed by the first process."""
-        return rank_zero_first(lambda: read_photos(self.dataset, photos, source, on_progress=self.on_progress))
+        """Read the features of photos; missing features are computed."""
+        return read_photos(self.dataset, photos, source, on_progress=self.on_progress)
 
     def read_training_photos(
         self, source: FeatureSource, *, boxes: bool = False, sentences: bool = False
@@ -209,7 +203,7 @@ def train(
     keep_epochs: bool = False,
     on_progress: OnProgress = no_progress,
     **changes: Any,
-) -> TrainResult | None:
+) -> TrainResult:
     """Train a model on a data set, as ``deixis train`` does.
 
     Features that are missing are computed first and kept beside the data.
@@ -239,8 +233,8 @@ def train(
 
     Returns
     -------
-    TrainResult or None
-        None in all processes but the first, under ``torchrun``.
+    TrainResult
+        The directory of the model, and its scores on the validation split.
 
     Examples
     --------
@@ -266,9 +260,7 @@ def train(
             raise DeixisError(f"--resume: {model} is trained in one pass and has no checkpoints; run it again")
         return _fit_closed_form(run)
     refuse_unusable(folder, resume)
-    with processes(chosen_device(training.device)) as device:
-        shown = on_progress if process_number() == 0 else no_progress
-        return _train_network(replace(run, device=device, on_progress=shown, keep_epochs=keep_epochs))
+    return _train_network(replace(run, device=chosen_device(training.device), keep_epochs=keep_epochs))
 
 
 def _fit_closed_form(run: Run) -> TrainResult:
@@ -286,7 +278,7 @@ def _fit_closed_form(run: Run) -> TrainResult:
     return run.result(data, run.out, validation, best)
 
 
-def _train_network(run: Run) -> TrainResult | None:
+def _train_network(run: Run) -> TrainResult:
     spec = run.spec
     data = spec.prepare_data(run)
     validation = run.prepare_validation(data)
@@ -299,8 +291,6 @@ def _train_network(run: Run) -> TrainResult | None:
         outcome = _train_stages(run, model, data, objective, evaluate)
     else:
         raise DeixisError(f"{spec.name}: has training settings but no objective")
-    if not run.is_first:
-        return None
     if spec.finish:
         spec.finish(run, model, data)
     return run.result(data, run.out, validation, outcome.best, outcome)
@@ -338,8 +328,7 @@ def _train_stages(run: Run, model: Any, data: TrainingData, stages: Iterator[Sta
     The model of the last stage is saved with a card about all of them.
     """
     about = run.about(data)
-    if run.is_first:
-        _begin(run, about)
+    _begin(run, about)
     outcomes = []
     for stage in stages:
         folder = run.out / stage.name
@@ -347,10 +336,9 @@ def _train_stages(run: Run, model: Any, data: TrainingData, stages: Iterator[Sta
         resume = run.resume and (folder / RUN).exists()  # a finished stage ends at once and hands over its weights
         outcomes.append(_train_stage(run, model, stage, evaluate, folder, about_stage, resume))
     last, path, seconds = outcomes[-1], run.out / MODEL, sum(each.seconds for each in outcomes)
-    if run.is_first:
-        card = model_card(run.about(data), run.training, last.best, seconds)
-        with explain_os_errors(path), new_directory(path, replace=True) as folder:
-            model.write(folder, card)
+    card = model_card(run.about(data), run.training, last.best, seconds)
+    with explain_os_errors(path), new_directory(path, replace=True) as folder:
+        model.write(folder, card)
     return replace(last, model=path, steps=sum(each.steps for each in outcomes), seconds=seconds)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -33,22 +32,8 @@ from deixis.models.training.checkpoints import (
     with_prefix,
     write_checkpoint,
 )
-from deixis.models.training.curves import FILE as CURVES
-from deixis.models.training.curves import write_curves
-from deixis.models.training.distributed import (
-    average_gradients,
-    broadcast_number,
-    broadcast_weights,
-    chosen_device,
-    epoch_generator,
-    process_count,
-    process_number,
-    processes,
-    reproducible,
-    seed_step,
-    share_batch_norm,
-)
 from deixis.models.training.objective import Batch, DevScores, Loss, Sampler
+from deixis.models.training.reproducibility import chosen_device, epoch_generator, reproducible, seed_step
 from deixis.models.training.run_record import (
     Log,
     Pace,
@@ -196,7 +181,7 @@ class Stepper(Generic[Batch]):
         steps_per_epoch: int,
     ) -> None:
         self.network = network
-        single = settings.gradient_accumulation == 1 and process_count() == 1
+        single = settings.gradient_accumulation == 1
         self._captured = device.type == "cuda" and single and bool(getattr(loss, "static", False))
         rate = settings.learning_rate
         self.optimizer = _OPTIMIZERS[settings.optimizer](
@@ -241,7 +226,7 @@ class Stepper(Generic[Batch]):
         return self._train_batches([batch])[0]
 
     def _train_batches(self, batches: Sequence[Batch]) -> list[Terms]:
-        """Average the gradients of batches over batches and processes, and step; return the losses and their terms."""
+        """Average the gradients of batches, and step; return the losses and their terms."""
         self.optimizer.zero_grad(set_to_none=True)
         found: list[Terms] = []
         for batch in batches:
@@ -249,7 +234,6 @@ class Stepper(Generic[Batch]):
                 value = self._loss(self.network, batch)
             (value.total / len(batches)).backward()  # type: ignore[no-untyped-call]
             found.append({name: term.detach() for name, term in {"loss": value.total, **value.terms}.items()})
-        average_gradients(self.network)
         if self._settings.max_grad_norm:
             nn.utils.clip_grad_norm_(self.network.parameters(), self._settings.max_grad_norm)
         self.optimizer.step()
@@ -282,7 +266,7 @@ class Outcome:
 
     model: Path  # directory of the best model and its card
     best: DevScores
-    evaluations: Mapping[str, Sequence[DevScores]]  # by validation set; with all scores only in the first process
+    evaluations: Mapping[str, Sequence[DevScores]]  # by validation set
     steps: int
     stopped_early: bool
     seconds: float  # including interrupted runs that were resumed
@@ -318,13 +302,11 @@ class Trainer(Generic[Batch]):
         A resumed run continues from its last checkpoint. On the CPU, the result is bit-identical to that of an
         uninterrupted run.
         """
-        with processes(chosen_device(self.settings.device)) as device:
-            first = process_number() == 0
-            with self._directory(resume) if first else nullcontext(), reproducible(device, self.settings.threads):
-                broadcast_number(0, device)  # the other processes wait until the directory is ready
-                self._start(device)
-                self._train()
-                return self._finish()
+        device = chosen_device(self.settings.device)
+        with self._directory(resume), reproducible(device, self.settings.threads):
+            self._start(device)
+            self._train()
+            return self._finish()
 
     @contextmanager
     def _directory(self, resume: bool) -> Iterator[None]:
@@ -344,11 +326,7 @@ class Trainer(Generic[Batch]):
 
     def _start(self, device: torch.device) -> None:
         """Restore the last checkpoint, or start from the beginning."""
-        self._device = device
         self.network.to(device)
-        if process_count() > 1:
-            share_batch_norm(self.network)
-            broadcast_weights(self.network)
         steps_per_epoch = math.ceil(len(self.sampler) / self.settings.gradient_accumulation)
         if steps_per_epoch == 0:
             raise DeixisError(f"{self.about.data.name}: there is nothing to train on")
@@ -356,8 +334,7 @@ class Trainer(Generic[Batch]):
         self._stepper = Stepper(self.network, self.loss, self.settings, device, steps_per_epoch)
         self._position = self._restore() if (self.out / LAST).exists() else Position()
         self._log = Log(self.out / LOG)
-        if process_number() == 0:
-            self._log.cut(self._position.log_bytes)
+        self._log.cut(self._position.log_bytes)
         self._pace = Pace(self._position.step, self._steps, self._position.seconds)
         self._doing = "training"
 
@@ -416,18 +393,17 @@ class Trainer(Generic[Batch]):
             f"epoch {epoch} of {self.settings.epochs}, loss {loss:.4g}, {examples_per_s:,.0f} examples/s, "
             f"{format_duration(self._pace.left)} left"
         )
-        if process_number() == 0:
-            self._log.append(
-                {
-                    "step": step,
-                    "epoch": epoch,
-                    "loss": loss,
-                    **({"terms": means} if means else {}),
-                    "learning_rate": self._stepper.learning_rate(step - 1),
-                    "examples_per_s": round(examples_per_s, 1),
-                    "seconds": round(self._pace.seconds, 3),
-                }
-            )
+        self._log.append(
+            {
+                "step": step,
+                "epoch": epoch,
+                "loss": loss,
+                **({"terms": means} if means else {}),
+                "learning_rate": self._stepper.learning_rate(step - 1),
+                "examples_per_s": round(examples_per_s, 1),
+                "seconds": round(self._pace.seconds, 3),
+            }
+        )
 
     def _best(self, name: str) -> tuple[DevScores | None, bool]:
         """Return the best epoch on a validation set, and whether training would stop for it."""
@@ -450,7 +426,7 @@ class Trainer(Generic[Batch]):
                     evaluations = {**before, name: [*before.get(name, ()), new]}
                     self._position = replace(self._position, evaluations=evaluations)
                 best = eligible and self._best(name)[0] is new
-                if process_number() == 0 and evaluate:
+                if evaluate:
                     self._log_scores(name, new, best)
                 if best and name == self._monitored:
                     self._save_best(new)
@@ -463,18 +439,16 @@ class Trainer(Generic[Batch]):
         return next(iter(self.evaluate))
 
     def _measure(self, evaluate: Callable[[], DevScores] | None) -> DevScores:
-        """Evaluate in the first process; the others only receive the monitored score."""
-        found = DevScores("", {})
         if evaluate is None:
-            return found
-        if process_number() == 0:
-            self.network.eval()
-            with torch.no_grad():
-                found = evaluate()
-        value = broadcast_number(found.value, self._device)
-        if not math.isfinite(value):
-            raise DeixisError(f"{self.out}: {found.monitor} on dev is {value}, so it cannot choose the best epoch")
-        return found if process_number() == 0 else DevScores("monitor", {"monitor": value})
+            return DevScores("", {})
+        self.network.eval()
+        with torch.no_grad():
+            found = evaluate()
+        if not math.isfinite(found.value):
+            raise DeixisError(
+                f"{self.out}: {found.monitor} on dev is {found.value}, so it cannot choose the best epoch"
+            )
+        return found
 
     def _log_scores(self, name: str, found: DevScores, best: bool) -> None:
         self._log.append(
@@ -495,14 +469,12 @@ class Trainer(Generic[Batch]):
 
     def _save_best(self, best: DevScores) -> None:
         """Save the best weights and the model. If the process is killed in between, `_finish` saves the model."""
-        if process_number() == 0:
-            self._save_weights(self.out / BEST)
-            self._save_model(best)
+        self._save_weights(self.out / BEST)
+        self._save_model(best)
 
     def _save_weights(self, path: Path) -> None:
-        if process_number() == 0:
-            path.parent.mkdir(exist_ok=True)
-            write_checkpoint(path, add_prefix(WEIGHTS, self.network.state_dict()), self._position)
+        path.parent.mkdir(exist_ok=True)
+        write_checkpoint(path, add_prefix(WEIGHTS, self.network.state_dict()), self._position)
 
     def _save_model(self, best: DevScores) -> None:
         card, path = model_card(self.about, self.settings, best, self._pace.seconds), self.out / MODEL
@@ -511,8 +483,6 @@ class Trainer(Generic[Batch]):
             (folder / CARD).write_text(card, encoding="utf-8")
 
     def _save_last(self) -> None:
-        if process_number() != 0:
-            return
         self._position = replace(self._position, seconds=self._pace.seconds, log_bytes=self._log.size)
         tensors: dict[str, Tensor] = {
             **add_prefix(WEIGHTS, self.network.state_dict()),
@@ -520,21 +490,15 @@ class Trainer(Generic[Batch]):
             **add_prefix(AVERAGE, self._stepper.average.weights if self._stepper.average else {}),
         }
         write_checkpoint(self.out / LAST, tensors, self._position)
-        if self.settings.tensorboard:
-            write_curves(self._log.path, self.out / CURVES)
 
     def _finish(self) -> Outcome:
         """Restore the best weights, and save the model again with the final duration."""
-        best, _ = self._best(self._monitored)
-        if process_number() == 0:
-            # On a GPU a resumed run is not bit-identical: the best weights of the interrupted one are in the file.
-            tensors, then = read_checkpoint(self.out / BEST)
-            load_weights(self.network, with_prefix(WEIGHTS, tensors), self.out / BEST)
-            best, _ = best_epoch(then.evaluations[self._monitored])
+        # On a GPU a resumed run is not bit-identical: the best weights of the interrupted one are in the file.
+        tensors, then = read_checkpoint(self.out / BEST)
+        load_weights(self.network, with_prefix(WEIGHTS, tensors), self.out / BEST)
+        best, _ = best_epoch(then.evaluations[self._monitored])
         assert best is not None  # noqa: S101 - the last epoch is evaluated
-        if process_number() == 0:
-            self._save_model(best)
-        broadcast_weights(self.network)
+        self._save_model(best)
         self.network.eval()
         position = self._position
         return Outcome(self.out / MODEL, best, position.evaluations, position.step, self._stopped, self._pace.seconds)
@@ -542,8 +506,6 @@ class Trainer(Generic[Batch]):
 
 def refuse_unusable(out: Path, resume: bool) -> None:
     """Refuse a run directory that cannot be used, before hours of encoding."""
-    if os.environ.get("RANK", "0") != "0":
-        return  # the first of several processes decides, and may already have begun to write
     if out.exists() and not out.is_dir():
         raise DeixisError(f"{out}: a file has this name; give another name")
     has_run = (out / RUN).is_file()
