@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from deixis.models.training.distributed import processes
 
 from deixis.language.trees import read_tree
 from deixis.language.vectors import WordVectors
@@ -130,9 +129,9 @@ def train_made_up(
     spec = replace(SPEC, prepare_data=lambda run: data, validation=lambda run, data, photos: validation)
     dataset: Any = SimpleNamespace(path=Path("made up"))
     refuse_unusable(out, resume)
-    with processes(torch.device("cpu")) as device:
-        settings = Settings((HMLSTMDataSettings(), model, training))
-        return _train_network(MadeUpRun(spec, settings, dataset, out, resume, device, on_progress, {"dev": []}))
+    settings = Settings((HMLSTMDataSettings(), model, training))
+    run = MadeUpRun(spec, settings, dataset, out, resume, on_progress=on_progress, validation={"dev": []})
+    return _train_network(run)
 
 
 def main() -> None:
