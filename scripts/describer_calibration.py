@@ -11,11 +11,11 @@ import numpy.typing as npt
 from deixis.arrays import BoolArray, Floats, IntArray
 from deixis.evaluation.items import regions_of
 from deixis.geometry import Boxes
+from deixis.models.base import RegionInputs
 from deixis.models.calibrator import LogisticCalibrator
 from deixis.models.describer.description import Describer, DescriptionSettings, estimate_objectness
 from deixis.models.grounder.data import stem
 from deixis.models.photo_features import PhotoFeatures
-from deixis.models.region_inputs import RegionInputs
 from deixis.tokens import words
 
 PRIORS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.3, 0.6, 1.0)

@@ -25,8 +25,7 @@ from torch import Tensor
 
 from deixis.language.vectors import shipped_vectors
 from deixis.language.vocabulary import Vocabulary
-from deixis.models.matching.model import TwoBranch
-from deixis.models.matching.pipeline import MatchingPipeline
+from deixis.models.matching.model import MatchingPipeline, TwoBranch
 from deixis.models.matching.spec import TwoBranchSettings
 from deixis.models.pipeline import new_model
 from deixis.models.provenance import EncoderInfo, Provenance

@@ -23,7 +23,7 @@ from deixis.data.derived import merge_datasets
 from deixis.data.images import open_photo
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
-from deixis.models.training.views import SIDES
+from deixis.models.captioner.training import SIDES
 
 
 def mirror(photo: Photo, source: Path, folder: Path) -> Photo:

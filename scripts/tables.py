@@ -276,7 +276,7 @@ class Preparation:
 
     def run(self) -> None:
         from deixis.language.sentence import Sentence
-        from deixis.models.hm_lstm.data import TREES_DIR
+        from deixis.models.hm_lstm.correspondence import TREES_DIR
         from deixis.models.hm_lstm.trees import parse_forest
         from deixis.models.photo_features import sentence_vectors
         from deixis.models.training.data import read_photos

@@ -21,7 +21,7 @@ from deixis.models.cca.model import CCA, blocks
 from deixis.models.describer.description import DESCRIBER, Describer
 from deixis.models.grounding import load_embedding_model
 from deixis.models.installed import SHIPPED
-from deixis.models.matching.pipeline import MatchingPipeline
+from deixis.models.matching.model import MatchingPipeline
 from deixis.models.training.data import MatchingDataSettings, read_photos
 from deixis.models.training.regions import region_set
 from deixis.models.training.runner import provenance_of

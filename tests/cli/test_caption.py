@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deixis.models.captioner.confidence import Confidence
 from deixis.models.captioner.pipeline import CONFIDENCE
+from deixis.models.captioner.ranking import Confidence
 from deixis.models.installed import model_folder
 from deixis.models.m_rnn.pipeline import CaptionPipeline, load_captioner
 from deixis.storage.artifacts import add_part

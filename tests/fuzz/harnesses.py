@@ -35,8 +35,7 @@ from deixis.language.vectors import read_vector_file
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.cca.model import CCA
 from deixis.models.describer.description import PhraseBank
-from deixis.models.matching.model import TwoBranch
-from deixis.models.matching.pipeline import MatchingPipeline
+from deixis.models.matching.model import MatchingPipeline, TwoBranch
 from deixis.models.matching.spec import TwoBranchSettings
 from deixis.models.pipeline import load
 from deixis.models.provenance import EncoderInfo, Provenance

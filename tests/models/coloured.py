@@ -11,7 +11,7 @@ from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.records import Caption, Photo
 from deixis.models.cca.spec import CCATrainSettings
 from deixis.models.cca.training import build, prepare_data
-from deixis.models.matching.pipeline import MatchingPipeline
+from deixis.models.matching.model import MatchingPipeline
 from deixis.models.registry import get_spec
 from deixis.models.training.data import MatchingDataSettings
 from deixis.models.training.runner import Run

@@ -13,13 +13,13 @@ from deixis.evaluation.phrase_precision import CandidateBoxes, phrase_precision
 from deixis.evaluation.phrase_presence import score_presence
 from deixis.language.vocabulary import Vocabulary
 from deixis.models import evaluation
+from deixis.models.base import read_regions
 from deixis.models.evaluation import search_phrases
 from deixis.models.grounder.model import Grounder
 from deixis.models.grounder.pipeline import GrounderPipeline
 from deixis.models.grounder.spec import GrounderSettings
 from deixis.models.grounding import EmbeddingPipeline
 from deixis.models.photo_features import PhotoFeatures
-from deixis.models.region_inputs import read_regions
 from deixis.models.training.data import MatchingDataSettings
 from tests.models.coloured import SMALL, fit_cca
 from tests.models.quarters import QUARTERS

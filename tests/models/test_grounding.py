@@ -16,7 +16,8 @@ from deixis.data.images import open_photo
 from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError
 from deixis.evaluation.items import localization_items, regions_of
-from deixis.models.box_sets import BoxSet
+from deixis.models.base import append_locations
+from deixis.models.grounder.model import BoxSet
 from deixis.models.grounder.pipeline import GrounderPipeline
 from deixis.models.grounding import (
     ABSENT,
@@ -28,7 +29,6 @@ from deixis.models.grounding import (
     load_grounding_model,
 )
 from deixis.models.photo_features import PhotoFeatures, compute_features
-from deixis.models.region_inputs import append_locations
 from deixis.models.training.data import MatchingDataSettings
 from deixis.pictures.grounded import PhraseBoxes, draw_grounding
 from deixis.vision.feature_map import FeatureMap

@@ -18,7 +18,7 @@ from deixis.evaluation.items import sentences_of
 from deixis.models.grounding import EmbeddingPipeline
 from deixis.models.hubness import HubnessCorrection
 from deixis.models.installed import SHIPPED
-from deixis.models.matching.pipeline import MatchingPipeline
+from deixis.models.matching.model import MatchingPipeline
 from deixis.storage.artifacts import HUBNESS, WEIGHTS, find_damage, fingerprint_artifact
 from deixis.storage.checksums import BLOCK, CheckedFile
 from deixis.storage.tensors import TensorFile

@@ -10,7 +10,7 @@ from torch import nn
 from deixis.language.vectors import WordVectors
 from deixis.language.vocabulary import Vocabulary
 from deixis.language.word_table import WordTable
-from deixis.models.inputs import MAX_WORDS, word_vectors
+from deixis.models.base import MAX_WORDS, word_vectors
 from deixis.models.networks import Kind, TextEncoderShape, WordEmbedding, make_text_encoder, word_tensors
 
 WORDS = Vocabulary(("a", "dog", "cat", "runs"), (4, 3, 2, 1))

@@ -48,7 +48,7 @@ def test_a_score_is_a_probability_computed_from_similarities_of_caption_phrases_
     image = whole.encode_images([photo])
     proposed = regions.propose(photo)
     boxes = proposed.proposals.boxes[:20]
-    from deixis.models.region_inputs import RegionInputs
+    from deixis.models.base import RegionInputs
 
     inputs = RegionInputs(
         proposed.features.regions(boxes),

@@ -15,7 +15,7 @@ from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError
 from deixis.evaluation.items import sentences_of
 from deixis.language.features.base import CHUNK
-from deixis.models.matching.pipeline import MatchingPipeline
+from deixis.models.matching.model import MatchingPipeline
 from deixis.models.pipeline import Pipeline, load
 from deixis.models.provenance import Provenance
 from deixis.models.training.data import MatchingDataSettings

@@ -13,12 +13,12 @@ import deixis
 from deixis.data.samples import SAMPLES
 from deixis.errors import DatasetError, DeixisError
 from deixis.language.sentence import Sentence
+from deixis.models.base import RegionInputs
 from deixis.models.grounder.model import PRESENCE
 from deixis.models.grounder.pipeline import GrounderPipeline
 from deixis.models.grounding import EmbeddingPipeline, Grounding, PhotoProposals
 from deixis.models.installed import SHIPPED
 from deixis.models.presence import PresenceCalibration, find_thing, read_groups, shipped_groups
-from deixis.models.region_inputs import RegionInputs
 from deixis.search.encoder import SearchEncoder
 from deixis.storage.artifacts import fingerprint_artifact, read_config, update_settings
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from deixis.models.region_inputs import RegionInputs
+from deixis.models.base import RegionInputs
 from deixis.search.encoder import MAX_REGIONS, SearchEncoder
 
 

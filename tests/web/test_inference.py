@@ -10,7 +10,7 @@ from PIL import Image
 
 from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError
-from deixis.models.captioner import match_ranking
+from deixis.models.captioner import ranking
 from deixis.models.grounding import load_embedding_model, load_grounding_model
 from deixis.web.inference import InferenceService, PhotoInput, ResultCache
 
@@ -79,7 +79,7 @@ def test_absent_phrases_and_unknown_words_are_reported() -> None:
 def test_captions_are_ranked_by_the_matching_model_that_the_grounder_has_open(monkeypatch: pytest.MonkeyPatch) -> None:
     grounder, matcher = load_grounding_model(), load_embedding_model("two-branch")
     grounder.photo_model = matcher
-    monkeypatch.setattr(match_ranking, "load_embedding_model", lambda _: pytest.fail("opened again"))
+    monkeypatch.setattr(ranking, "load_embedding_model", lambda _: pytest.fail("opened again"))
     assert InferenceService(grounder=grounder).caption(PhotoInput(DOGS)).captions
 
 

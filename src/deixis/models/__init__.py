@@ -22,8 +22,9 @@ from deixis.exports import lazy_exports
 
 if TYPE_CHECKING:
     from deixis.models.base import Embedder as Embedder
+    from deixis.models.base import RegionInputs as RegionInputs
     from deixis.models.base import Scorer as Scorer
-    from deixis.models.captioner.model import Captioner as Captioner
+    from deixis.models.captioner.pipeline import Captioner as Captioner
     from deixis.models.captioner.spec import CaptionerSettings as CaptionerSettings
     from deixis.models.cca.model import CCA as CCA
     from deixis.models.cca.model import Stacked as Stacked
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from deixis.models.matching.model import TwoBranch as TwoBranch
     from deixis.models.matching.spec import SimilaritySettings as SimilaritySettings
     from deixis.models.matching.spec import TwoBranchSettings as TwoBranchSettings
-    from deixis.models.region_inputs import RegionInputs as RegionInputs
 
 __all__, __getattr__, __dir__ = lazy_exports(
     __name__,

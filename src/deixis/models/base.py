@@ -1,26 +1,153 @@
-"""Base classes of models: what they compute (`Scorer`, `Embedder`), and how a network computes and is saved."""
+"""Base classes of models, how a network computes and is saved, and the inputs of models as arrays.
+
+`Scorer` and `Embedder` say what models compute. Inputs are rows of features, words of texts and regions of photos.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import NDArray
 
 from deixis.arrays import Floats
-from deixis.language.features.base import Text
+from deixis.errors import DeixisError
+from deixis.language.features.base import Text, words_of
 from deixis.language.vectors import WordVectors
 from deixis.language.vocabulary import Vocabulary
 from deixis.language.word_table import WordTable, frozen_reference, open_frozen
-from deixis.models.inputs import word_vectors
 from deixis.runtime import Functions
 from deixis.storage.artifacts import Artifact, Storable
 
 if TYPE_CHECKING:
     from torch import nn
+
+    from deixis.vision.feature_store import FeatureStore
+
+
+MAX_WORDS = 100
+"""Longer texts are cut; the longest caption of Flickr30k is shorter."""
+
+
+def check_rows(features: Any, size: int, name: str) -> NDArray[Any]:
+    """Return features as an array with one row each; refuse those of another size."""
+    rows = np.asarray(features)
+    if rows.ndim != 2 or rows.shape[1] != size:
+        raise DeixisError(f"features of shape {rows.shape}: a {name} has {size:,} features here, one row each")
+    return rows
+
+
+def word_ids(texts: Sequence[Text], vocabulary: Vocabulary | WordTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the padded word ids of texts (n, length), and their lengths (n,).
+
+    A text without words becomes one unknown word.
+
+    Examples
+    --------
+    >>> word_ids(["A red dog", ""], Vocabulary(("a", "dog"), (2, 1)))
+    (array([[0, 2, 1],
+           [2, 3, 3]]), array([3, 1]))
+    """
+    unknown, padding = len(vocabulary), len(vocabulary) + 1
+    numbers = [vocabulary.encode(words_of(text), unknown)[:MAX_WORDS] or [unknown] for text in texts]
+    lengths = np.array([len(ids) for ids in numbers], dtype=np.int64)
+    ids = np.full((len(numbers), max(lengths, default=1)), padding, dtype=np.int64)
+    for row, known in zip(ids, numbers, strict=True):
+        row[: len(known)] = known
+    return ids, lengths
+
+
+def word_vectors(texts: Sequence[Text], table: WordTable) -> tuple[Floats, NDArray[np.int64]]:
+    """Return the word vectors of texts (n, length, dimension), padded with zeros, and their lengths (n,).
+
+    A text without words becomes one unknown word.
+    """
+    words = [words_of(text)[:MAX_WORDS] or [""] for text in texts]
+    lengths = np.array([len(each) for each in words], dtype=np.int64)
+    vectors = np.zeros((len(words), max(lengths, default=1), table.dimension), dtype=np.float32)
+    vectors[np.arange(vectors.shape[1]) < lengths[:, None]] = table.vectors(word for each in words for word in each)
+    return vectors, lengths
+
+
+LOCATION_SIZE = 7
+"""Left, top, right and bottom of a box, its width, height and area."""
+
+
+def box_locations(boxes: npt.ArrayLike, size: tuple[int, int]) -> Floats:
+    """Location features of boxes (n, 4) in pixels, divided by the width and height of the photo."""
+    shares = np.asarray(boxes, dtype=np.float64).reshape(-1, 4) / np.array([*size, *size])
+    sides = shares[:, 2:] - shares[:, :2]
+    return np.hstack([shares, sides, sides.prod(axis=1, keepdims=True)]).astype(np.float32)
+
+
+def append_locations(vectors: Floats, boxes: npt.ArrayLike, size: tuple[int, int], weight: float) -> Floats:
+    """Append location features, times `weight`, to the vectors of regions; weight 0 leaves them out."""
+    return np.hstack([vectors, np.float32(weight) * box_locations(boxes, size)]) if weight else vectors
+
+
+def append_whole_location(vectors: Floats, weight: float) -> Floats:
+    """Append the location of the whole photo to the vectors of photos."""
+    if not weight:
+        return vectors
+    return np.hstack([vectors, np.tile(np.float32(weight) * box_locations([0, 0, 1, 1], (1, 1)), (len(vectors), 1))])
+
+
+@dataclass(frozen=True)
+class RegionInputs:
+    """The regions of one photo; there may be none.
+
+    Attributes
+    ----------
+    vectors : array, (n, channels)
+        Feature vectors of the regions.
+    boxes : array, (n, 4)
+        `x1, y1, x2, y2` divided by the width and height of the photo.
+    objectness : array, (n,)
+        Scores of the region proposals, from 0 to 1.
+    whole : array, (dimension,)
+        Feature vector of the whole photo.
+    cells : array, (channels, rows, columns), optional
+        The feature map of the photo, for models that use it.
+
+    Examples
+    --------
+    >>> boxes = np.array([[0, 0, 0.5, 1], [0.2, 0, 1, 1]])
+    >>> len(RegionInputs(np.ones((2, 8)), boxes, np.array([0.7, 0.4]), np.ones(8)))
+    2
+    """
+
+    vectors: NDArray[Any]
+    boxes: NDArray[Any]
+    objectness: NDArray[Any]
+    whole: NDArray[Any]
+    cells: NDArray[Any] | None = None
+
+    def __post_init__(self) -> None:
+        shapes = [array.shape for array in (self.vectors, self.boxes, self.objectness)]
+        count = shapes[0][:1]
+        if self.vectors.ndim != 2 or shapes[1:] != [(*count, 4), count] or self.whole.ndim != 1:
+            raise DeixisError(f"regions: vectors, boxes and objectness have inconsistent shapes {shapes}")
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+
+def read_regions(store: FeatureStore, photo_id: str, max_proposals: int, *, cells: bool = False) -> RegionInputs:
+    """Read the best proposals of a photo from a feature store, with its feature map if `cells`."""
+    proposals = store.proposals(photo_id)
+    size = store.sizes([photo_id])[0]
+    return RegionInputs(
+        store.proposal_vectors(photo_id)[:max_proposals],
+        proposals.boxes[:max_proposals] / np.tile(size, 2),
+        proposals.scores[:max_proposals],
+        store.whole([photo_id])[0],
+        store.map(photo_id).cells if cells else None,
+    )
+
 
 SettingsT = TypeVar("SettingsT")
 NetworkT = TypeVar("NetworkT", bound="nn.Module")

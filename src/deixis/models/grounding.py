@@ -19,10 +19,10 @@ from deixis.errors import DeixisError
 from deixis.language.features.base import Text, transform_in_chunks
 from deixis.language.sentence import Phrase, Sentence, parents
 from deixis.models.arguments import PhotoLike, check_list, check_path, check_text, check_vectors, open_image, type_name
-from deixis.models.box_sets import BoxSet
+from deixis.models.base import RegionInputs, append_locations, append_whole_location
+from deixis.models.grounder.model import BoxSet
 from deixis.models.hubness import HubnessCorrection
 from deixis.models.pipeline import Pipeline, load, load_once
-from deixis.models.region_inputs import RegionInputs, append_locations, append_whole_location
 from deixis.storage.artifacts import HUBNESS, Artifact
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.tokens import words

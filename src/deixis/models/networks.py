@@ -23,7 +23,7 @@ from deixis.language.features.base import Text
 from deixis.language.vectors import WordVectors
 from deixis.language.vocabulary import Vocabulary
 from deixis.language.word_table import WordTable
-from deixis.models.inputs import word_ids
+from deixis.models.base import word_ids
 
 B = TypeVar("B")
 

@@ -16,8 +16,8 @@ from deixis.evaluation.items import Regions
 from deixis.geometry import Boxes
 from deixis.language.features import TextFeatures
 from deixis.language.features import captions as caption_store
+from deixis.models.base import LOCATION_SIZE, append_locations, append_whole_location
 from deixis.models.provenance import EncoderInfo, ProposalSource
-from deixis.models.region_inputs import LOCATION_SIZE, append_locations, append_whole_location
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.vision.encoder import ImageEncoder
 from deixis.vision.feature_map import PhotoVector

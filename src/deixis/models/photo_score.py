@@ -20,6 +20,7 @@ from deixis.arrays import FloatArray, Floats
 from deixis.errors import DeixisError
 from deixis.language.sentence import Sentence
 from deixis.models.arguments import OnePhotoOrMore, PhotoLike, as_list, check_list, check_text, is_one_photo
+from deixis.models.base import RegionInputs, read_regions
 from deixis.models.calibrator import LogisticCalibrator
 from deixis.models.grounding import (
     EmbeddingPipeline,
@@ -29,7 +30,6 @@ from deixis.models.grounding import (
     make_region_inputs,
 )
 from deixis.models.installed import SHIPPED
-from deixis.models.region_inputs import RegionInputs, read_regions
 from deixis.storage.checksums import unseal
 from deixis.storage.progress import OnProgress, no_progress
 

@@ -19,11 +19,11 @@ from deixis.arrays import Floats
 from deixis.errors import DatasetError, DeixisError
 from deixis.language.sentence import Phrase
 from deixis.language.words import singular
+from deixis.models.base import RegionInputs
 from deixis.models.calibrator import LogisticCalibrator
 from deixis.models.grounding import EmbeddingPipeline, load_embedding_model
 from deixis.models.installed import model_folder
 from deixis.models.provenance import EncoderInfo
-from deixis.models.region_inputs import RegionInputs
 from deixis.storage.artifacts import fingerprint_artifact
 
 CONFUSABLE_NOUNS = Path(__file__).with_name("confusable_nouns.txt")

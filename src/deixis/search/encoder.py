@@ -27,9 +27,9 @@ from deixis.language.vocabulary import Vocabulary
 from deixis.language.word_table import WordTable
 from deixis.language.words import senses, singular
 from deixis.models.arguments import PhotoLike, open_image
+from deixis.models.base import RegionInputs
 from deixis.models.grounding import EmbeddingPipeline, load_grounding_model, load_photo_model
 from deixis.models.installed import FAST, SHIPPED, model_folder
-from deixis.models.region_inputs import RegionInputs
 from deixis.search.index.base import PhotoVectors
 from deixis.search.index.photo_files import make_thumbnail
 from deixis.search.query import bare_noun, content_words

@@ -19,8 +19,8 @@ from deixis.data.dataset import Dataset
 from deixis.data.derived import named_splits
 from deixis.language.sentence import Sentence
 from deixis.language.words import senses, stem
+from deixis.models.base import read_regions
 from deixis.models.photo_features import compute_features
-from deixis.models.region_inputs import read_regions
 from deixis.search.calibration import Evidence, QueryBank
 from deixis.search.encoder import MAX_REGIONS, SENTENCE_KINDS, WORD, EncodedSentence, SearchEncoder
 from deixis.search.index.base import RegionVectors

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deixis.models.captioner.confidence import FEATURES, MATCH_FEATURES, SURE
 from deixis.models.captioner.confidence_fitting import (
     CaptionSource,
     PhotoCaptions,
@@ -15,6 +14,7 @@ from deixis.models.captioner.confidence_fitting import (
     fit_confidence,
     summarize,
 )
+from deixis.models.captioner.ranking import FEATURES, MATCH_FEATURES, SURE
 from deixis.models.m_rnn.decoding import GeneratedSentence
 
 TRUE = np.array([2.0, 1.5, 1.0, 0.0, -0.2])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from deixis.models.grounder.inputs import make_text_inputs
+from deixis.models.grounder.model import make_text_inputs
 from deixis.models.grounder.network import (
     BoxRefiner,
     GrounderNetwork,

@@ -16,9 +16,9 @@ from deixis.evaluation import localization
 from deixis.evaluation.items import localization_items
 from deixis.evaluation.predictions import Prediction
 from deixis.language.word_table import WordTable
+from deixis.models.base import read_regions
 from deixis.models.grounder.data import build_vocabulary, collect_examples
-from deixis.models.grounder.inputs import to_word_spans
-from deixis.models.grounder.model import Grounder
+from deixis.models.grounder.model import Grounder, to_word_spans
 from deixis.models.grounder.network import BoxRefiner
 from deixis.models.grounder.objective import (
     FALSE_ABSENCE,
@@ -34,7 +34,6 @@ from deixis.models.grounder.objective import (
     target_probabilities,
 )
 from deixis.models.grounder.spec import GrounderSettings
-from deixis.models.region_inputs import read_regions
 from tests.models.grounder import made_up
 from tests.models.grounder.made_up import SMALL, MadeUpStore, made_examples, made_model, made_photos
 

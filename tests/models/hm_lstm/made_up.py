@@ -19,8 +19,7 @@ import torch
 
 from deixis.language.trees import read_tree
 from deixis.language.vectors import WordVectors
-from deixis.models.hm_lstm.correspondence import Correspondences
-from deixis.models.hm_lstm.data import ParsedPhotos, PhotoRegions
+from deixis.models.hm_lstm.correspondence import Correspondences, ParsedPhotos, PhotoRegions
 from deixis.models.hm_lstm.model import HMLSTM
 from deixis.models.hm_lstm.spec import SPEC, HMLSTMDataSettings, HMLSTMSettings
 from deixis.models.hm_lstm.training import HMLSTMTrainingData, score_retrieval

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from deixis.errors import DatasetError
-from deixis.models.hm_lstm.correspondence import Correspondences
-from deixis.models.hm_lstm.data import ParsedPhotos
+from deixis.models.hm_lstm.correspondence import Correspondences, ParsedPhotos
 from deixis.models.hm_lstm.objective import PairBatch, PairObjective, PairSampler, contrastive_pairs, pair_losses
 from deixis.models.hm_lstm.spec import HMLSTMSettings
 from tests.models.hm_lstm.made_up import made_correspondences, made_model, parsed_photos

@@ -22,8 +22,7 @@ from deixis.evaluation.phrase_localization import localization
 from deixis.language.sentence import Sentence
 from deixis.language.vectors import WordVectors
 from deixis.models.hm_lstm import training
-from deixis.models.hm_lstm.correspondence import Correspondences
-from deixis.models.hm_lstm.data import ParsedPhotos
+from deixis.models.hm_lstm.correspondence import Correspondences, ParsedPhotos
 from deixis.models.hm_lstm.model import HMLSTM
 from deixis.models.hm_lstm.objective import PairSampler
 from deixis.models.hm_lstm.spec import HMLSTMDataSettings, HMLSTMSettings

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from deixis.language.vocabulary import Vocabulary
-from deixis.models.captioner.model import Captioner, VectorsAndCells
+from deixis.models.captioner.pipeline import Captioner, VectorsAndCells
 from deixis.models.captioner.self_critical import CiderReward, PhotoSampler, RewardObjective, ViewLikelihood
 from deixis.models.captioner.spec import CaptionerSettings
 from deixis.models.m_rnn.evaluation import caption_cider, caption_perplexity

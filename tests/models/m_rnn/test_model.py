@@ -15,7 +15,7 @@ import torch
 import deixis
 from deixis.errors import DeixisError
 from deixis.language.vocabulary import Vocabulary
-from deixis.models.captioner.model import Captioner, VectorsAndCells
+from deixis.models.captioner.pipeline import Captioner, VectorsAndCells
 from deixis.models.captioner.spec import CaptionerSettings
 from deixis.models.m_rnn.decoding import Decoding
 from deixis.models.m_rnn.model import MRNN

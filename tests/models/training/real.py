@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from deixis.language.vocabulary import Vocabulary
-from deixis.models.inputs import word_ids
+from deixis.models.base import word_ids
 from deixis.models.matching.losses import LogisticObjective, MatchingObjective
 from deixis.models.matching.model import Similarity, TwoBranch
 from deixis.models.matching.samplers import LabelledRegionSampler, RegionPhraseSampler, SentenceSampler

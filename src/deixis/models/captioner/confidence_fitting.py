@@ -13,7 +13,8 @@ from deixis.evaluation.calibration import Score, bootstrap_scores, calibration_e
 from deixis.evaluation.captions.people_captions import PeopleCaptions
 from deixis.evaluation.intervals import Statistic, ratio_of
 from deixis.models.calibrator import Inside, LogisticCalibrator, random_halves
-from deixis.models.captioner.confidence import (
+from deixis.models.captioner.pipeline import CaptionerPipeline
+from deixis.models.captioner.ranking import (
     FEATURES,
     LOG_PROBABILITIES,
     SURE,
@@ -22,7 +23,6 @@ from deixis.models.captioner.confidence import (
     features,
     shorter_captions,
 )
-from deixis.models.captioner.pipeline import CaptionerPipeline
 from deixis.models.m_rnn.decoding import GeneratedSentence
 from deixis.storage.progress import OnProgress, no_progress, track
 

@@ -1,31 +1,80 @@
-"""The captions that the captioner shows: ranked by match, grammatical, with their probability of being right."""
+"""The captioner as a model, and its pipeline: ranked, grammatical captions with their probability of being right."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deixis.arrays import FloatArray, Floats
-from deixis.models.captioner.confidence import Confidence, choose_captions, is_grammatical
-from deixis.models.captioner.match_ranking import MatchRanker, MatchRanking
-from deixis.models.captioner.model import Captioner, VectorsAndCells
+from deixis.errors import DeixisError
+from deixis.language.vocabulary import Vocabulary
+from deixis.models.captioner.ranking import Confidence, MatchRanker, MatchRanking, choose_captions, is_grammatical
+from deixis.models.captioner.spec import CaptionerSettings
 from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence, take_photos
-from deixis.models.m_rnn.model import PhotoArrays
+from deixis.models.m_rnn.model import MRNN, PhotoArrays, PhotoInputs
 from deixis.models.m_rnn.pipeline import CaptionPipeline, CaptionResult, Ranker, rank_captions
 from deixis.models.pipeline import Rerank
+from deixis.runtime import Functions
 from deixis.storage.artifacts import Artifact, Storable
 from deixis.storage.progress import OnProgress, no_progress, track
 from deixis.tokens import words as words_in
 from deixis.vision.feature_map import FeatureMap
 
 if TYPE_CHECKING:
+    from deixis.models.captioner.network import CaptionerNetwork
     from deixis.models.grounding import EmbeddingPipeline
     from deixis.models.photo_features import PhotoFeatures
+
+
+class VectorsAndCells(NamedTuple):
+    """Photos as a captioner takes them: vectors (n, photo_size) and cells (n, k, cell_size)."""
+
+    vectors: NDArray[Any]
+    cells: NDArray[Any]
+
+
+class Captioner(MRNN):
+    """Generates sentences for photos, given as `VectorsAndCells`, and scores sentences against them."""
+
+    KIND = "captioner"
+    SETTINGS = CaptionerSettings
+    SIZES = ("photo_size", "cell_size")
+    INPUTS = ("vectors", "cells")
+    ATTENDS = True
+    settings: CaptionerSettings
+
+    def __init__(
+        self,
+        photo_size: int,
+        vocabulary: Vocabulary,
+        settings: CaptionerSettings | None = None,
+        *,
+        cell_size: int,
+        functions: Functions | None = None,
+    ) -> None:
+        self.cell_size = cell_size
+        super().__init__(photo_size, vocabulary, settings, functions=functions)
+
+    def make_network(self) -> CaptionerNetwork:
+        from deixis.models.captioner.network import CaptionerNetwork
+
+        return CaptionerNetwork(self.photo_size, len(self.vocabulary), self.settings, self.cell_size).eval()
+
+    @property
+    def state_sizes(self) -> tuple[int, ...]:
+        return (self.settings.hidden_size,) * 2
+
+    def check_photos(self, photos: PhotoInputs) -> PhotoArrays:
+        vectors, cells = super().check_photos(photos)
+        if cells.ndim != 3 or len(cells) != len(vectors) or cells.shape[2] != self.cell_size:
+            raise DeixisError(f"cells of shape {cells.shape}: must be ({len(vectors)}, cells, {self.cell_size})")
+        return vectors, cells
+
 
 CONFIDENCE = "confidence"
 """Part of a saved model that holds the calibration of its captions."""

@@ -62,5 +62,5 @@ SPEC = ModelSpec(
     build=lazy("deixis.models.cca.training:build"),
     objective=lambda run, model, data: None,
     validation=lazy("deixis.models.cca.training:validation"),
-    load=lazy("deixis.models.matching.pipeline:MatchingPipeline.from_artifact"),
+    load=lazy("deixis.models.matching.model:MatchingPipeline.from_artifact"),
 )

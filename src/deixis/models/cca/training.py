@@ -15,7 +15,7 @@ from deixis.errors import DeixisError
 from deixis.language.features import TextFeatures
 from deixis.models.cca.model import CCA, Stacked, blocks
 from deixis.models.cca.spec import CCATrainSettings
-from deixis.models.matching.pipeline import MatchingPipeline
+from deixis.models.matching.model import MatchingPipeline
 from deixis.models.matching.training import Texts, read_texts, validate
 from deixis.models.photo_features import PhotoFeatures
 from deixis.models.pipeline import Pipeline, load

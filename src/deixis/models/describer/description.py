@@ -26,9 +26,9 @@ from deixis.errors import DeixisError
 from deixis.geometry import Boxes
 from deixis.language.sentence import Sentence
 from deixis.models.arguments import PhotoLike, check_count, check_path, open_image
+from deixis.models.base import RegionInputs
 from deixis.models.installed import SHIPPED
 from deixis.models.pipeline import Pipeline, load_once
-from deixis.models.region_inputs import RegionInputs
 from deixis.storage.artifacts import Artifact, damaged, read_artifact
 from deixis.vision.feature_map import FeatureMap
 from deixis.vision.proposals import Proposals

@@ -18,10 +18,10 @@ from deixis.data.records import ENTITY_TYPES, Photo
 from deixis.errors import DatasetError
 from deixis.language.vocabulary import Vocabulary
 from deixis.language.word_table import WordTable
-from deixis.models.grounder.inputs import TextInput, make_text_inputs, to_word_spans
+from deixis.models.base import RegionInputs, read_regions
+from deixis.models.grounder.model import TextInput, make_text_inputs, to_word_spans
 from deixis.models.grounder.network import RegionBatch, TextBatch, pad
 from deixis.models.grounder.spec import GrounderSettings
-from deixis.models.region_inputs import RegionInputs, read_regions
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.tokens import words as words_of_tokens
 from deixis.vision.feature_map import resample_cells

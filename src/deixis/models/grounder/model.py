@@ -1,12 +1,12 @@
-"""The grounder as a model: regions of a photo and phrases of a sentence in, scores and refined boxes out.
+"""The grounder as a model: regions of a photo and phrases of a sentence in, scores and boxes out.
 
 `docs/reference/models/grounder.md` has an ablation of its parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,22 +14,189 @@ from numpy.typing import ArrayLike, NDArray
 
 from deixis.arrays import Floats, logistic
 from deixis.errors import DeixisError
-from deixis.geometry import iou_of_sides
+from deixis.geometry import Boxes, area, iou_of_sides, nms, overlap_areas
 from deixis.language.features.base import Text
 from deixis.language.vectors import WordVectors
 from deixis.language.vocabulary import Vocabulary
+from deixis.language.word_table import WordTable
 from deixis.language.words import stated_count
-from deixis.models.base import Embedder, WordNetworkModel
-from deixis.models.box_sets import BoxSet, BoxSetSettings, RegionMembers
-from deixis.models.grounder.inputs import Span, cell_arrays, make_text_inputs, text_arrays
+from deixis.models.base import MAX_WORDS, Embedder, RegionInputs, WordNetworkModel, word_vectors
 from deixis.models.grounder.spec import GrounderSettings
 from deixis.models.presence import PresenceCalibration
-from deixis.models.region_inputs import RegionInputs
 from deixis.runtime import Functions
 from deixis.storage.artifacts import Artifact
+from deixis.tokens import Token
+from deixis.tokens import words as words_of_tokens
+from deixis.vision.feature_map import resample_cells
 
 if TYPE_CHECKING:
     from deixis.models.grounder.network import GrounderNetwork
+
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class TextInput:
+    """Words that are encoded together."""
+
+    words: tuple[str, ...]  # at most `MAX_WORDS`
+    spans: tuple[Span, ...]  # phrases, as spans of `words`
+    phrases: tuple[int, ...]  # index of each phrase among the phrases of the sentence
+
+
+def make_text_inputs(words: Sequence[str], spans: Sequence[Span], *, context: bool = True) -> list[TextInput]:
+    """Split a sentence into inputs: the phrases within the sentence, or each phrase alone.
+
+    A phrase beyond `MAX_WORDS` words is always encoded alone. A phrase without words becomes an unknown word. Spans
+    count words, end exclusive.
+    """
+    for begin, end in spans:
+        if not 0 <= begin <= end <= len(words):
+            raise DeixisError(f"span {begin} to {end}: the sentence has {len(words)} words")
+    in_context = [phrase for phrase, (begin, end) in enumerate(spans) if context and begin < end <= MAX_WORDS]
+    inputs = []
+    if in_context:
+        own_spans = tuple(spans[phrase] for phrase in in_context)
+        inputs.append(TextInput(tuple(words[:MAX_WORDS]), own_spans, tuple(in_context)))
+    for phrase in sorted(set(range(len(spans))).difference(in_context)):
+        alone = tuple(words[slice(*spans[phrase])][:MAX_WORDS]) or ("",)
+        inputs.append(TextInput(alone, ((0, len(alone)),), (phrase,)))
+    return inputs
+
+
+def to_word_spans(tokens: Iterable[Token], spans: Sequence[Span]) -> tuple[list[str], list[Span]]:
+    """The words of a sentence, and character spans as spans of these words.
+
+    Character spans are offsets in code points, end exclusive. A word that is partly within a span belongs to it.
+    """
+    located = [(word, token) for token in tokens for word in words_of_tokens([token])]
+    starts = np.array([token.start for _, token in located], dtype=np.int64)
+    ends = np.array([token.end for _, token in located], dtype=np.int64)
+    word_spans = []
+    for start, end in spans:
+        begin = int(np.searchsorted(ends, start, side="right"))
+        word_spans.append((begin, max(begin, int(np.searchsorted(starts, end)))))
+    return [word for word, _ in located], word_spans
+
+
+def text_arrays(
+    inputs: Sequence[TextInput], table: WordTable
+) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Word vectors (n, longest, word_dim), lengths (n,), and spans and their mask as `span_arrays` gives them."""
+    return *word_vectors([text.words for text in inputs], table), *span_arrays(inputs)
+
+
+def span_arrays(inputs: Sequence[TextInput]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Spans (n, phrases, 2), padded, and which of them are phrases (n, phrases)."""
+    most = max((len(text.spans) for text in inputs), default=0)
+    spans = np.zeros((len(inputs), most, 2), dtype=np.int64)
+    mask = np.zeros((len(inputs), most), dtype=np.bool_)
+    for row, text in enumerate(inputs):
+        spans[row, : len(text.spans)] = text.spans
+        mask[row, : len(text.spans)] = True
+    return spans, mask
+
+
+def cell_arrays(photo: RegionInputs, grid: int = 0) -> tuple[NDArray[Any], Floats]:
+    """Vectors (cells, channels) and centres (cells, 2) of the cells of a feature map, row by row.
+
+    Centres are divided by the width and height of the photo. The map is pooled to `grid` cells per side; 0 takes it as
+    it is.
+    """
+    if photo.cells is None or photo.cells.ndim != 3:
+        raise DeixisError("use_feature_map=true: the feature map (channels, rows, columns) of the photo is missing")
+    cells = resample_cells(photo.cells, grid, grid) if grid else photo.cells
+    channels, rows, columns = cells.shape
+    y, x = np.meshgrid((np.arange(rows) + 0.5) / rows, (np.arange(columns) + 0.5) / columns, indexing="ij")
+    return cells.reshape(channels, -1).T, np.stack([x, y], axis=-1).reshape(-1, 2).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class BoxSetSettings:
+    """Thresholds of the selection; the defaults were fitted to the shipped preset of the grounder.
+
+    Attributes
+    ----------
+    min_probability
+        A region is selected if it is one of the things of the phrase with at least this probability.
+    min_counted
+        Threshold for phrases that state a number, such as "two dogs"; at most that many boxes are selected.
+    max_iou
+        Of two selected boxes with at least this IoU, the less probable is left out.
+    max_containment
+        Of two selected boxes of which one contains at least this share of the other, the less probable is left out;
+        above 1 for never.
+    """
+
+    min_probability: float = 0.35
+    min_counted: float = 0.1
+    max_iou: float = 0.3
+    max_containment: float = 1.1
+
+
+@dataclass(frozen=True, eq=False)
+class BoxSet:
+    """The boxes of the things that a phrase names, most probable first."""
+
+    boxes: Boxes  # (n, 4), n ≥ 1
+    probabilities: Floats | None = None  # (n,); None if the box is around everything that the phrase names
+
+
+@dataclass(frozen=True, eq=False)
+class RegionMembers:
+    """For one phrase, the box and the probability of each region as one of the things that the phrase names.
+
+    `best` is the box around everything that the phrase names, `count` how many things it says that it names, if so.
+    """
+
+    best: Boxes  # (4,)
+    boxes: Boxes  # (regions, 4)
+    probabilities: Floats  # (regions,)
+    count: int | None = None
+
+    def select(self, settings: BoxSetSettings) -> BoxSet:
+        """Select the boxes of single things; `best` alone unless there are at least two."""
+        least = settings.min_probability if self.count is None else settings.min_counted
+        likely = np.flatnonzero(self.probabilities >= least)
+        if len(likely) > 1 and self.count != 1:
+            chosen = likely[nms(self.boxes[likely], self.probabilities[likely], settings.max_iou)]
+            own = np.asarray(self.boxes[chosen], dtype=np.float64)
+            sizes = area(own)
+            inside = overlap_areas(own, own) >= settings.max_containment * np.minimum(sizes[:, None], sizes)
+            kept: list[int] = []
+            for row in range(len(own)):
+                if not inside[row, kept].any():
+                    kept.append(row)
+            kept = kept[: self.count]
+            if len(kept) > 1:
+                return BoxSet(own[kept], self.probabilities[chosen[kept]])
+        return BoxSet(np.asarray(self.best, dtype=np.float64)[None])
+
+
+_GRID = {
+    "min_probability": [*np.arange(0.1, 0.9, 0.05).round(2).tolist()],
+    "min_counted": [*np.arange(0.05, 0.6, 0.05).round(2).tolist()],
+    "max_iou": [0.3, 0.4, 0.5, 0.6, 0.7],
+    "max_containment": [0.6, 0.7, 0.8, 0.9, 1.1],
+}
+
+
+def fit_box_sets(phrases: Iterable[tuple[RegionMembers, Boxes]]) -> BoxSetSettings:
+    """Find the settings with the highest mean F1 over phrases with their gold boxes, one setting after the other."""
+    from deixis.evaluation.box_sets import set_f1  # here, because every search imports this module
+
+    examples = list(phrases)
+
+    def score(settings: BoxSetSettings) -> float:
+        return float(np.mean([set_f1(members.select(settings).boxes, gold) for members, gold in examples]))
+
+    best = BoxSetSettings()
+    for _ in range(2):
+        for name, values in _GRID.items():
+            best = max((replace(best, **{name: value}) for value in values), key=score)
+    return best
+
 
 PRESENCE = "presence_calibrations"
 """The setting in `config.json` that `scripts/fit_presence.py` writes."""

@@ -20,7 +20,8 @@ from torch.nn import functional
 
 from deixis.language.vocabulary import Vocabulary
 from deixis.language.word_table import WordTable
-from deixis.models.grounder.inputs import TextInput, cell_arrays, span_arrays
+from deixis.models.base import RegionInputs
+from deixis.models.grounder.model import TextInput, cell_arrays, span_arrays
 from deixis.models.grounder.spec import GrounderSettings
 from deixis.models.networks import (
     GRUEncoder,
@@ -30,7 +31,6 @@ from deixis.models.networks import (
     tensor_fields,
     word_tensors,
 )
-from deixis.models.region_inputs import RegionInputs
 from deixis.runtime import Array, Function
 
 _LOCATION_HIDDEN = 128

@@ -22,8 +22,8 @@ from deixis.data.pairs import Integers, RaggedArray
 from deixis.data.records import ENTITY_TYPES
 from deixis.evaluation.box_sets import set_f1
 from deixis.geometry import Boxes
-from deixis.models.box_sets import BoxSetSettings, RegionMembers
 from deixis.models.grounder.data import GroundingExamples
+from deixis.models.grounder.model import BoxSetSettings, RegionMembers
 from deixis.models.grounder.network import GrounderNetwork, NetworkOutput
 from deixis.models.grounder.spec import GrounderSettings
 from deixis.models.training.objective import LossValue, ShuffledSampler

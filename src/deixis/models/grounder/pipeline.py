@@ -13,13 +13,11 @@ import numpy as np
 from deixis.arrays import Floats
 from deixis.geometry import Boxes
 from deixis.language.sentence import Phrase, Sentence
-from deixis.models.box_sets import RegionMembers, fit_box_sets
+from deixis.models.base import RegionInputs, read_regions
 from deixis.models.describer.description import DescriptionSettings
-from deixis.models.grounder.inputs import to_word_spans
-from deixis.models.grounder.model import Grounder, GroundingOutput
+from deixis.models.grounder.model import Grounder, GroundingOutput, RegionMembers, fit_box_sets, to_word_spans
 from deixis.models.grounding import PhotoProposals, PhraseScores, RegionPipeline, make_region_inputs
 from deixis.models.presence import PresenceModel
-from deixis.models.region_inputs import RegionInputs, read_regions
 from deixis.storage.progress import OnProgress, no_progress
 
 if TYPE_CHECKING:

@@ -8,25 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import ArrayLike, NDArray
 
 from deixis.arrays import Floats, to_unit_length
 from deixis.data.pairs import Integers
+from deixis.evaluation.items import Item
+from deixis.evaluation.predictions import Prediction
+from deixis.geometry import Boxes
 from deixis.language.sentence import Phrase, Sentence, parse_sentences
 from deixis.language.vectors import WordVectors
 from deixis.language.vocabulary import Vocabulary
-from deixis.models.base import Embedder, WordNetworkModel
+from deixis.models.base import Embedder, WordNetworkModel, append_locations, append_whole_location, check_rows
+from deixis.models.grounding import EmbeddingPipeline, PhotoProposals, PhraseScores
 from deixis.models.hm_lstm.spec import HMLSTMSettings
 from deixis.models.hm_lstm.trees import Forest, TreeBatch
-from deixis.models.inputs import check_rows
+from deixis.models.photo_features import PhotoFeatures
 from deixis.runtime import Functions
 from deixis.storage.artifacts import Artifact
+from deixis.storage.progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
     from deixis.models.hm_lstm.network import HMLSTMNetwork
+
 
 TREES_PER_BATCH = 512
 NODES_PER_BATCH = 512
@@ -226,3 +234,53 @@ def _sum_groups(owner: Integers, count: int, *arrays: Floats) -> list[Floats]:
         for total, array in zip(sums, arrays, strict=True):
             total[sorted_owner[chosen]] += array[order[chosen]]
     return sums
+
+
+class HMLSTMPipeline(EmbeddingPipeline):
+    """An HM-LSTM with its image encoder and region proposals."""
+
+    MODEL = HMLSTM
+    model: HMLSTM
+    grounds_nested_phrases = True  # every noun phrase of a tree is a node
+
+    def score_phrases(self, regions: PhotoProposals, sentence: Sentence, phrases: Sequence[Phrase]) -> PhraseScores:
+        photo, boxes, weight = regions.features, regions.proposals.boxes, self.provenance.location_weight
+        whole = append_whole_location(photo.photo_vector(self.encoder.photo_vector)[None], weight)
+        vectors = np.vstack([whole, append_locations(photo.regions(boxes), boxes, photo.size, weight)])
+        scores = self.model.scores_in_photo(self.model.prepare_visual(vectors), self.model.prepare_text(phrases)).T
+        candidates = _add_whole_photo(boxes, photo.size)
+        return PhraseScores(scores, np.broadcast_to(candidates, (*scores.shape, 4)), are_cosines=True)
+
+    def predict_boxes(
+        self, features: PhotoFeatures, items: Sequence[Item], on_progress: OnProgress = no_progress
+    ) -> list[Prediction]:
+        text = self.model.prepare_text(_phrases_in_sentences(features, items))
+        row_of = {photo_id: row for row, photo_id in enumerate(features.photos.ids)}
+        sizes = features.store.sizes(features.photos.ids)
+        found: list[Prediction] = []
+        for photo_id, photo_items in groupby(items, key=lambda item: item.photo):
+            in_photo, row = list(photo_items), row_of[photo_id]
+            boxes = _add_whole_photo(features.proposals(photo_id), sizes[row])
+            vectors = np.vstack([features.vectors(row, row + 1), features.proposal_vectors(photo_id)])
+            phrases = text[len(found) : len(found) + len(in_photo)]
+            scores = self.model.scores_in_photo(self.model.prepare_visual(vectors), phrases).astype(np.float64)
+            found += [
+                Prediction(item.photo, item.caption, item.span, boxes, scores[:, column])
+                for column, item in enumerate(in_photo)
+            ]
+            on_progress("grounding phrases", len(found), len(items))
+        return found
+
+
+def _add_whole_photo(boxes: npt.ArrayLike, size: npt.ArrayLike) -> Boxes:
+    return np.vstack([[0, 0, *np.asarray(size)], np.asarray(boxes).reshape(-1, 4)]).astype(np.float64)
+
+
+def _phrases_in_sentences(features: PhotoFeatures, items: Sequence[Item]) -> list[Phrase]:
+    records = {photo.id: photo for photo in features.photos}
+    sentences: dict[tuple[str, int], Sentence] = {}
+    for item in items:
+        key = item.photo, item.caption
+        if key not in sentences:
+            sentences[key] = Sentence.from_caption(records[item.photo].captions[item.caption])
+    return [sentences[item.photo, item.caption].phrase(*item.span) for item in items]

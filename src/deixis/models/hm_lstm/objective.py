@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from deixis.data.pairs import Integers, RaggedArray
-from deixis.models.hm_lstm.correspondence import Correspondences
-from deixis.models.hm_lstm.data import ParsedPhotos
+from deixis.models.hm_lstm.correspondence import Correspondences, ParsedPhotos
 from deixis.models.hm_lstm.network import HMLSTMNetwork, to_tensors
 from deixis.models.hm_lstm.spec import HMLSTMSettings
 from deixis.models.hm_lstm.trees import TreeBatch

@@ -130,5 +130,5 @@ SPEC = ModelSpec(
     objective=lazy("deixis.models.hm_lstm.training:objective"),
     validation=lazy("deixis.models.hm_lstm.training:validation"),
     selectable_epochs=False,
-    load=lazy("deixis.models.hm_lstm.pipeline:HMLSTMPipeline.from_artifact"),
+    load=lazy("deixis.models.hm_lstm.model:HMLSTMPipeline.from_artifact"),
 )

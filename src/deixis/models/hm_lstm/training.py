@@ -20,13 +20,13 @@ from deixis.language.vocabulary import Vocabulary
 from deixis.models.hm_lstm.correspondence import (
     Correspondences,
     GoldPhrases,
+    ParsedPhotos,
     find_correspondences,
     gold_correspondences,
+    parse_photos,
 )
-from deixis.models.hm_lstm.data import ParsedPhotos, parse_photos
-from deixis.models.hm_lstm.model import HMLSTM
+from deixis.models.hm_lstm.model import HMLSTM, HMLSTMPipeline
 from deixis.models.hm_lstm.objective import PairObjective, PairSampler
-from deixis.models.hm_lstm.pipeline import HMLSTMPipeline
 from deixis.models.hm_lstm.spec import HMLSTMDataSettings, HMLSTMSettings
 from deixis.models.photo_features import PhotoFeatures
 from deixis.models.training.data import has_sentences

@@ -7,9 +7,9 @@ In the order of the paper:
 - `objective`: section 4, equation 6;
 - `decoding`: generation of sentences (section 5); `retrieval`: likelihoods of all pairs (section 5, equation 7);
 - `model`: the network with its vocabulary; `pipeline`: with an image encoder;
-- `training`: the functions of the specification;
+- `training`: the functions of the specifications;
 - `evaluation`: perplexity (equation 5) and caption scores on a data set;
-- `consensus`, `reranking`, `consensus_training`: consensus reranking (section 8).
+- `consensus`, `reranking`: consensus reranking (section 8).
 
 `deixis.models.captioner` extends all of it to the captioner that deixis ships.
 """

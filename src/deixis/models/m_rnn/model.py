@@ -14,8 +14,7 @@ from deixis.arrays import Floats
 from deixis.errors import DeixisError
 from deixis.language.features.base import Text
 from deixis.language.vocabulary import Vocabulary
-from deixis.models.base import NetworkModel, Scorer
-from deixis.models.inputs import check_rows, word_ids
+from deixis.models.base import NetworkModel, Scorer, check_rows, word_ids
 from deixis.models.m_rnn.decoding import (
     Context,
     Decoding,

@@ -233,10 +233,10 @@ CONSENSUS = ModelSpec(
     summary="reranks the captions of a model by those of similar training photos",
     settings=(ConsensusDataSettings(), ConsensusSettings()),
     presets=Path(__file__).with_name("consensus_presets.toml"),
-    prepare_data=lazy("deixis.models.m_rnn.consensus_training:prepare_data"),
-    build=lazy("deixis.models.m_rnn.consensus_training:build"),
+    prepare_data=lazy("deixis.models.m_rnn.training:prepare_consensus"),
+    build=lazy("deixis.models.m_rnn.training:build_consensus"),
     objective=lambda run, model, data: None,
-    validation=lazy("deixis.models.m_rnn.consensus_training:validation"),
+    validation=lazy("deixis.models.m_rnn.training:consensus_validation"),
     load=lazy("deixis.models.m_rnn.reranking:ConsensusPipeline.from_artifact"),
     next_command=lambda result: f"deixis caption PHOTO --model {result.path}",
 )

@@ -1,8 +1,12 @@
-"""The models of the two-branch paper on arrays: embedding network (section 3.1), similarity network (section 3.3)."""
+"""The models of the two-branch paper on arrays: embedding network (section 3.1), similarity network (section 3.3).
+
+`MatchingPipeline` makes them, and CCA, ready for use.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,13 +17,15 @@ from deixis.errors import DeixisError
 from deixis.language.features.base import Text
 from deixis.language.vectors import WordVectors
 from deixis.language.vocabulary import Vocabulary
-from deixis.models.base import Embedder, NetworkModel, Scorer, WordNetworkModel
-from deixis.models.inputs import check_rows
+from deixis.models.base import Embedder, NetworkModel, Scorer, WordNetworkModel, check_rows
+from deixis.models.grounding import EmbeddingPipeline
 from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
 from deixis.runtime import Functions
+from deixis.storage.artifacts import Artifact, Storable
 
 if TYPE_CHECKING:
     from deixis.models.matching.networks import SimilarityNetwork, TwoBranchNetwork
+
 
 BLOCK_PAIRS = 16_384
 """Pairs that are scored at once: 34 MB for each layer."""
@@ -154,3 +160,20 @@ class Similarity(_Branches, NetworkModel[SimilaritySettings, "SimilarityNetwork"
                 block = slice(row, row + rows), slice(column, column + columns)
                 found[block] = self.functions("score_pairs", visual[block[0]], text[block[1]])[0]
         return found
+
+
+_CLASSES = {
+    "cca": ("cca.model", "CCA"),
+    "similarity": ("matching.model", "Similarity"),
+    "stacked": ("cca.model", "Stacked"),
+    "two-branch": ("matching.model", "TwoBranch"),
+}
+
+
+class MatchingPipeline(EmbeddingPipeline):
+    """A matching model with its image encoder and its text features."""
+
+    @classmethod
+    def load_model(cls, artifact: Artifact) -> Storable:
+        module, name = _CLASSES["stacked" if "auxiliary" in artifact.parts else artifact.kind]
+        return getattr(import_module(f"deixis.models.{module}"), name).from_artifact(artifact)

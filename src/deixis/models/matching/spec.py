@@ -213,7 +213,7 @@ TWO_BRANCH = ModelSpec(
     build=lazy("deixis.models.matching.training:build_two_branch"),
     objective=lazy("deixis.models.matching.training:two_branch_objective"),
     validation=lazy("deixis.models.matching.training:validation"),
-    load=lazy("deixis.models.matching.pipeline:MatchingPipeline.from_artifact"),
+    load=lazy("deixis.models.matching.model:MatchingPipeline.from_artifact"),
 )
 
 SIMILARITY = ModelSpec(
@@ -225,5 +225,5 @@ SIMILARITY = ModelSpec(
     build=lazy("deixis.models.matching.training:build_similarity"),
     objective=lazy("deixis.models.matching.training:similarity_objective"),
     validation=lazy("deixis.models.matching.training:validation"),
-    load=lazy("deixis.models.matching.pipeline:MatchingPipeline.from_artifact"),
+    load=lazy("deixis.models.matching.model:MatchingPipeline.from_artifact"),
 )

@@ -17,8 +17,7 @@ from deixis.language.features import TextFeatures
 from deixis.language.features.base import words_of
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.matching.losses import Features, LogisticObjective, MatchingObjective
-from deixis.models.matching.model import Similarity, TwoBranch
-from deixis.models.matching.pipeline import MatchingPipeline
+from deixis.models.matching.model import MatchingPipeline, Similarity, TwoBranch
 from deixis.models.matching.samplers import (
     LabelledRegionSampler,
     LabelledSentenceSampler,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from deixis.models.region_inputs import LOCATION_SIZE, append_locations, append_whole_location, box_locations
+from deixis.models.base import LOCATION_SIZE, append_locations, append_whole_location, box_locations
 
 
 def test_locations_are_divided_by_the_size_of_the_photo() -> None:
