@@ -56,12 +56,14 @@ def _is_ours(frame: FrameType) -> bool:
 
 def _caller(frame: FrameType) -> FrameType | None:
     """Return the frame of deixis that called, or the frame itself if nobody did; None during an import."""
-    caller = frame.f_back
-    while caller is not None and not caller.f_globals.get("__name__", "").startswith("deixis"):
-        if caller.f_globals.get("__name__", "").startswith("importlib"):
-            return None
+    found, caller = None, frame.f_back
+    while caller is not None:
+        if caller.f_globals.get("__name__", "").startswith("deixis"):
+            if caller.f_code.co_name == "<module>":
+                return None
+            found = found or caller
         caller = caller.f_back
-    return caller or frame
+    return found or frame
 
 
 def trace_command(

@@ -17,10 +17,10 @@ from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError
 from deixis.evaluation.items import localization_items, regions_of
 from deixis.models.base import append_locations
-from deixis.models.grounder.model import BoxSet
 from deixis.models.grounder.pipeline import GrounderPipeline
 from deixis.models.grounding import (
     ABSENT,
+    BoxSet,
     EmbeddingPipeline,
     GroundedPhrase,
     Grounding,

@@ -16,11 +16,11 @@ from PIL import Image
 from deixis import geometry
 from deixis.arrays import Floats, softmax
 from deixis.errors import DeixisError
+from deixis.geometry import Boxes
 from deixis.language.features.base import Text, transform_in_chunks
 from deixis.language.sentence import Phrase, Sentence, parents
 from deixis.models.arguments import PhotoLike, check_list, check_path, check_text, check_vectors, open_image, type_name
 from deixis.models.base import RegionInputs, append_locations, append_whole_location
-from deixis.models.grounder.model import BoxSet
 from deixis.models.hubness import HubnessCorrection
 from deixis.models.pipeline import Pipeline, load, load_once
 from deixis.storage.artifacts import HUBNESS, Artifact
@@ -189,6 +189,14 @@ class PhotoProposals:
 
     features: FeatureMap
     proposals: Proposals
+
+
+@dataclass(frozen=True, eq=False)
+class BoxSet:
+    """The boxes of the things that a phrase names, most probable first."""
+
+    boxes: Boxes  # (n, 4), n ≥ 1
+    probabilities: Floats | None = None  # (n,); None if the box is around everything that the phrase names
 
 
 @dataclass(frozen=True)

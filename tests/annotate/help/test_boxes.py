@@ -13,8 +13,7 @@ from deixis.annotate.material import prepare_photo
 from deixis.data.images import open_photo
 from deixis.data.samples import SAMPLES
 from deixis.language.sentence import Phrase
-from deixis.models.grounder.model import BoxSet
-from deixis.models.grounding import PhraseScores, load_grounding_model
+from deixis.models.grounding import BoxSet, PhraseScores, load_grounding_model
 from tests.annotate.fakes import photo
 
 

@@ -22,6 +22,7 @@ from deixis.language.word_table import WordTable
 from deixis.language.words import stated_count
 from deixis.models.base import MAX_WORDS, Embedder, RegionInputs, WordNetworkModel, word_vectors
 from deixis.models.grounder.spec import GrounderSettings
+from deixis.models.grounding import BoxSet
 from deixis.models.presence import PresenceCalibration
 from deixis.runtime import Functions
 from deixis.storage.artifacts import Artifact
@@ -133,14 +134,6 @@ class BoxSetSettings:
     min_counted: float = 0.1
     max_iou: float = 0.3
     max_containment: float = 1.1
-
-
-@dataclass(frozen=True, eq=False)
-class BoxSet:
-    """The boxes of the things that a phrase names, most probable first."""
-
-    boxes: Boxes  # (n, 4), n ≥ 1
-    probabilities: Floats | None = None  # (n,); None if the box is around everything that the phrase names
 
 
 @dataclass(frozen=True, eq=False)
