@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from tests.models.grounder.test_inputs import WORDS, regions
 
 from deixis.models.grounder.model import make_text_inputs
 from deixis.models.grounder.network import (
@@ -20,7 +21,6 @@ from deixis.models.grounder.network import (
     mean_over_spans,
 )
 from deixis.models.grounder.spec import GrounderSettings
-from tests.models.grounder.test_inputs import WORDS, regions
 
 SMALL = GrounderSettings(embedding_dim=8, word_dim=6, hidden_size=5, dropout=0.0, word_dropout=0.0)
 DEEP = replace(SMALL, num_layers=2, use_feature_map=True)
@@ -140,17 +140,3 @@ def test_without_a_refiner_boxes_are_the_proposals() -> None:
     network, photos = network_of(replace(SMALL, refine_boxes=False)), RegionBatch.collate([regions(5)])
     found = run(network, photos, [0], TextBatch.collate(make_text_inputs(SENTENCE, [(0, 2)]), WORDS))
     assert torch.equal(network.refine(found, photos.boxes, torch.tensor([[[3, 1]]]))[0, 0], photos.boxes[0, [3, 1]])
-
-
-def test_an_empty_share_can_be_computed_and_has_a_gradient() -> None:
-    network = network_of(replace(SMALL, num_layers=1))
-    assert network.fusion is not None
-    words = network.encode_words(torch.zeros(0, 4, dtype=torch.int64), torch.zeros(0, dtype=torch.int64))
-    encoded = network.encode_regions(torch.zeros(0, 5, 4), torch.zeros(0, 5, 4), torch.zeros(0, 5), torch.zeros(0, 3))
-    masks = torch.zeros(0, 5, dtype=torch.bool), torch.zeros(0, 4, dtype=torch.bool)
-    joined = network.fusion(encoded, masks[0], words, masks[1])
-    assert [made.shape for made in (words, encoded, joined)] == [(0, 4, 8), (0, 5, 8), (0, 9, 8)]
-    # Otherwise the processes would wait for each other's gradients forever.
-    assert words.requires_grad
-    assert encoded.requires_grad
-    assert joined.requires_grad
