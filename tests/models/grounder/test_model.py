@@ -29,7 +29,7 @@ from deixis.models.grounder.model import (
 from deixis.models.grounder.network import BoxRefiner, RegionBatch, TextBatch
 from deixis.models.grounder.spec import GrounderSettings
 from deixis.tokens import tokenize, words
-from tests.models.grounder.test_network import DEEP, SENTENCE, SMALL
+from tests.models.grounder.test_network import DEEP, SENTENCE, SMALL, WORDS, regions
 
 SPANS = [(0, 2), (3, 6)]
 KINDS = {
@@ -210,16 +210,6 @@ def assert_equal_outputs(one: Grounder, other: Grounder) -> None:
     if one.settings.presence_weight or not one.settings.num_layers:
         for texts in (["a dog", "cat", "a red cat and a dog"], ["dog"], ["a cat"] * 2000):
             np.testing.assert_allclose(one.prepare_text(texts), other.prepare_text(texts), rtol=1e-4, atol=1e-5)
-
-
-WORDS = Vocabulary(("a", "dog", "cat"), (3, 2, 1))
-
-
-def regions(count: int, seed: int = 0, channels: int = 4) -> RegionInputs:
-    rng = np.random.default_rng(seed)
-    cells = rng.normal(size=(channels, 2, 3))
-    return RegionInputs(rng.normal(size=(count, channels)), rng.uniform(size=(count, 4)), rng.uniform(size=count),
-                        rng.normal(size=3), cells)  # fmt: skip
 
 
 def test_a_batch_keeps_the_regions_of_each_photo() -> None:

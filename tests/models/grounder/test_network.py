@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tests.models.grounder.test_inputs import WORDS, regions
 
+from deixis.language.vocabulary import Vocabulary
+from deixis.models.base import RegionInputs
 from deixis.models.grounder.model import make_text_inputs
 from deixis.models.grounder.network import (
     BoxRefiner,
@@ -21,6 +22,16 @@ from deixis.models.grounder.network import (
     mean_over_spans,
 )
 from deixis.models.grounder.spec import GrounderSettings
+
+WORDS = Vocabulary(("a", "dog", "cat"), (3, 2, 1))
+
+
+def regions(count: int, seed: int = 0, channels: int = 4) -> RegionInputs:
+    rng = np.random.default_rng(seed)
+    cells = rng.normal(size=(channels, 2, 3))
+    return RegionInputs(rng.normal(size=(count, channels)), rng.uniform(size=(count, 4)), rng.uniform(size=count),
+                        rng.normal(size=3), cells)  # fmt: skip
+
 
 SMALL = GrounderSettings(embedding_dim=8, word_dim=6, hidden_size=5, dropout=0.0, word_dropout=0.0)
 DEEP = replace(SMALL, num_layers=2, use_feature_map=True)
