@@ -116,17 +116,15 @@ def recalls(scores: np.ndarray, owner: np.ndarray) -> dict[str, float]:
     return {name: getattr(result, name) for name in ("i2t_r1", "i2t_r10", "t2i_r1", "t2i_r10")}
 
 
-def by_cca(
-    train: Vectors, dev: Vectors, train_text: np.ndarray, dev_text: np.ndarray, device: str | None
-) -> np.ndarray:
-    model = CCA(embedding_dim=256, device=device).fit(train.whole[train.owner], train_text)
+def by_cca(train: Vectors, dev: Vectors, train_text: np.ndarray, dev_text: np.ndarray) -> np.ndarray:
+    model = CCA(embedding_dim=256).fit(train.whole[train.owner], train_text)
     return model.scores(model.prepare_visual(dev.whole), model.prepare_text(dev_text))
 
 
-def pointing(train: Vectors, dev: Vectors, device: str | None) -> dict[str, float]:
+def pointing(train: Vectors, dev: Vectors) -> dict[str, float]:
     words = TfIdf(minimum=5).fit(train.phrases)
     regions = np.stack([pooled[right] for pooled, right in zip(train.regions, train.right, strict=True)])
-    model = CCA(embedding_dim=128, device=device).fit(regions, words.transform(train.phrases))
+    model = CCA(embedding_dim=128).fit(regions, words.transform(train.phrases))
     texts = model.prepare_text(words.transform(dev.phrases))
     hits = [
         int(np.argmax(model.prepare_visual(pooled) @ text)) == right
@@ -183,14 +181,13 @@ def quality(name: str, data: Dataset, readers: int) -> dict[str, object]:
     train, dev = (encode_split(encoder, data, split, pooling, readers) for split in ("train", "dev"))
     words = TfIdf(minimum=5).fit(train.captions)
     texts = words.transform(train.captions), words.transform(dev.captions)
-    solver = device if device == "cuda" else None
     return {
         "encoder": name,
         "whole": train.whole.shape[1],
         "map": list(encoder.encode([open_photo(data.path_of(data.split("dev")[0]))])[0].cells.shape),
-        "cca": recalls(by_cca(train, dev, *texts, solver), dev.owner),
+        "cca": recalls(by_cca(train, dev, *texts), dev.owner),
         "head": recalls(by_head(train, dev, *texts, device), dev.owner),
-        **pointing(train, dev, solver),
+        **pointing(train, dev),
     }
 
 

@@ -11,6 +11,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from deixis import geometry
@@ -451,21 +452,28 @@ class EmbeddingPipeline(RegionPipeline):
     ) -> list[Prediction]:
         from deixis.evaluation.predictions import Prediction
 
-        phrases = sorted({item.phrase for item in items})
-        row_of = {phrase: row for row, phrase in enumerate(phrases)}
-        text = self.encode_phrases(phrases)
+        text, row_of_item = self.encode_items(features, items)
         found: list[Prediction] = []
         for photo_id, photo_items in groupby(items, key=lambda item: item.photo):
             in_photo = list(photo_items)
-            boxes = features.proposals(photo_id)
-            visual = self.proposal_vectors(features, photo_id)
-            scores = self.compare(visual, text[[row_of[item.phrase] for item in in_photo]]).astype(np.float64)
+            rows = row_of_item[len(found) : len(found) + len(in_photo)]
+            boxes, scores = self.score_items(features, photo_id, text[rows])
+            columns = scores.astype(np.float64).T
             found += [
-                Prediction(item.photo, item.caption, item.span, boxes, scores[:, column])
-                for column, item in enumerate(in_photo)
+                Prediction(item.photo, item.caption, item.span, boxes, column)
+                for item, column in zip(in_photo, columns, strict=True)
             ]
             on_progress("grounding phrases", len(found), len(items))
         return found
+
+    def encode_items(self, features: PhotoFeatures, items: Sequence[Item]) -> tuple[Floats, NDArray[np.int64]]:
+        """Encode the phrases of items, and say which row each item has."""
+        phrases, rows = np.unique([item.phrase for item in items], return_inverse=True)
+        return self.encode_phrases(phrases.tolist()), rows
+
+    def score_items(self, features: PhotoFeatures, photo_id: str, phrases: Floats) -> tuple[Boxes, Floats]:
+        """The boxes of a photo that are ranked, and their scores (boxes, phrases) for encoded phrases."""
+        return features.proposals(photo_id), self.compare(self.proposal_vectors(features, photo_id), phrases)
 
     def to_artifact(self, *, half: bool = False) -> Artifact:
         own = super().to_artifact(half=half)

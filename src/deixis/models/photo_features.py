@@ -40,7 +40,9 @@ class PhotoFeatures:
 
     def vectors(self, begin: int = 0, end: int | None = None) -> Floats:
         """The vectors of whole photos, of all or of those from `begin` to before `end`."""
-        ids = self.photos[begin:end].ids
+        return self.vectors_of(self.photos[begin:end].ids)
+
+    def vectors_of(self, ids: Sequence[str]) -> Floats:
         parts = []
         if self.photo_vector != "region":
             parts.append(self.store.crops(ids) if self.crops else self.store.whole(ids))

@@ -208,21 +208,9 @@ class Pipeline(ABC):
     def ground(
         self, photo: OnePhotoOrMore, sentence: str | Sequence[str], *, nested: bool = False
     ) -> Grounding | list[Grounding]:
-        """Find a box for each noun phrase of an English sentence.
+        """Find a box for each noun phrase of an English sentence, as `deixis.ground` does.
 
-        Parameters
-        ----------
-        photo
-            A photo, or a list of photos.
-        sentence
-            A sentence, or one for each photo.
-        nested
-            Also ground longer noun phrases and the phrases inside them: "a man in a red hat", "a man", "a red hat".
-
-        Returns
-        -------
-        Grounding or list of Grounding
-            One result, or one for each photo.
+        Takes a photo and a sentence, or a list of photos and a sentence for each, which gives a list of results.
         """
         self.require("ground")
         photos = as_list(photo)
@@ -257,28 +245,7 @@ class Pipeline(ABC):
         start: str = "",
         rerank: Rerank | None = None,
     ) -> CaptionResult | list[CaptionResult]:
-        """Write captions.
-
-        Parameters
-        ----------
-        photo
-            A photo, or a list of photos.
-        beam
-            Width of the beam search; by default 5, or 10 if `rerank` is bleu or cider.
-        top
-            Number of captions per photo.
-        start
-            Words that each caption starts with.
-        rerank
-            match: order the captions of the beam by their probability and by how well they match the photo; bleu or
-            cider: by their similarity to the captions of similar training photos; none: by their probability. The
-            default depends on the model; that of ``captioner`` is match.
-
-        Returns
-        -------
-        CaptionResult or list of CaptionResult
-            One result, or one for each photo.
-        """
+        """Write captions for a photo, or for each of a list of photos, as `deixis.caption` does."""
         self.require("caption")
         found = self._caption(as_list(photo), beam=beam, top=top, start=start, rerank=rerank)
         return found[0] if is_one_photo(photo) else found
@@ -296,23 +263,9 @@ class Pipeline(ABC):
     def describe(
         self, photo: OnePhotoOrMore, region: Sequence[float] | None = None, *, top: int = 2, regions: int = 10
     ) -> list[RegionDescription] | list[list[RegionDescription]]:
-        """Describe a region of a photo, or the most salient ones, with several different phrases each.
+        """Describe a region of a photo, or the most salient ones of a photo or of each of a list of photos.
 
-        Parameters
-        ----------
-        photo
-            A photo, or a list of photos.
-        region
-            ``x1, y1, x2, y2`` in pixels of the photo, upright; by default the most salient regions.
-        top
-            Maximum number of phrases per region, by default 2.
-        regions
-            Maximum number of regions per photo, if `region` is not given.
-
-        Returns
-        -------
-        list
-            The regions of the photo, or a list of regions for each photo.
+        The arguments are those of `deixis.describe`.
         """
         self.require("describe")
         found = [self._describe(each, region, top=top, regions=regions) for each in as_list(photo)]
@@ -347,18 +300,10 @@ class Pipeline(ABC):
         also: Iterable[Path] = (),
         on_progress: OnProgress = no_progress,
     ) -> PhotoFeatures:
-        """Features of the photos of a data set by the encoder of this model: read if they are there, else computed.
+        """Features of photos of a data set by the encoder of this model: read if they are there, else computed.
 
-        Parameters
-        ----------
-        dataset, photos
-            The data set, and which of its photos. Photos that cannot be read are left out.
-        regions
-            Read region proposals too, as many as the model ranks.
-        also
-            Feature stores to look in besides those in the data set.
-        on_progress
-            Progress callback.
+        Photos that cannot be read are left out. `regions` also reads region proposals, as many as the model ranks;
+        `also` names feature stores outside the data set.
         """
         from deixis.models.photo_features import find_or_compute_features
 
@@ -550,7 +495,9 @@ def caption(
     start
         Words that each caption starts with.
     rerank
-        match, bleu, cider or none: how the captions of the beam are ordered, as in `Pipeline.caption`.
+        How the captions of the beam are ordered. match: by their probability and by how well they match the photo; bleu
+        or cider: by their similarity to the captions of similar training photos; none: by their probability. The
+        default depends on the model; that of ``captioner`` is match.
     model
         A name that ``deixis models`` lists, or the directory of a model that writes captions.
 

@@ -116,23 +116,11 @@ class ModelSpec:
         return read_presets(self.presets) if self.presets else {}
 
     def preset(self, name: str) -> Settings:
-        """Return the settings of a preset.
-
-        Examples
-        --------
-        >>> get_spec("cca").preset("papers/cca-augmented-10").to_json()["relation_phrases"]
-        True
-        """
+        """Return the settings of a preset."""
         return self.defaults.with_values(self.preset_values[name], f"{self.presets}: {name}")
 
     def choose_settings(self, source: str | Path | None = None, assignments: Sequence[str] = ()) -> Settings:
-        """Return the defaults, changed by a preset or a JSON file, then by assignments.
-
-        Examples
-        --------
-        >>> get_spec("cca").choose_settings("papers/cca-chunks", ["embedding_dim=8"]).to_json()["embedding_dim"]
-        8
-        """
+        """Return the defaults, changed by a preset or a JSON file, then by assignments."""
         settings = self.defaults
         if source is not None and str(source) in self.preset_values:
             settings = self.preset(str(source))
@@ -155,13 +143,7 @@ class ModelSpec:
 
 
 def lazy(target: str) -> Callable[..., Any]:
-    """Return a function that imports another one, named ``module:function``, when it is called.
-
-    Examples
-    --------
-    >>> lazy("math:sqrt")(4.0)
-    2.0
-    """
+    """Return a function that imports another one, named ``module:function``, when it is called."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return _imported(target)(*args, **kwargs)
@@ -170,13 +152,7 @@ def lazy(target: str) -> Callable[..., Any]:
 
 
 def model_names() -> list[str]:
-    """Return the names of all models that can be trained, without importing them.
-
-    Examples
-    --------
-    >>> "cca" in model_names()
-    True
-    """
+    """Return the names of all models that can be trained, without importing them."""
     return [*_BUILT_IN, *(name for name in sorted(_registered()) if name not in _BUILT_IN)]
 
 
@@ -191,13 +167,7 @@ def has_model(name: str) -> bool:
 
 
 def get_spec(name: str) -> ModelSpec:
-    """Return the specification of a model.
-
-    Examples
-    --------
-    >>> get_spec("cca").name
-    'cca'
-    """
+    """Return the specification of a model."""
     spec = _load(name)
     if not isinstance(spec, ModelSpec) or spec.name != name:
         raise DeixisError(f"{name}: the entry point {_registered()[name].value} is not a ModelSpec of this name")

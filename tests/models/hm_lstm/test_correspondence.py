@@ -15,7 +15,6 @@ from deixis.data.records import Box, Caption, Chain, Mention, Photo
 from deixis.errors import DeixisError
 from deixis.language.sentence import Sentence
 from deixis.language.vectors import WordVectors
-from deixis.models.hm_lstm import correspondence
 from deixis.models.hm_lstm.correspondence import (
     TREES_DIR,
     Correspondences,
@@ -94,38 +93,21 @@ def test_the_file_names_phrases_and_boxes(tmp_path: Path) -> None:
     assert all(len(phrase["box"]) == 4 and -1 <= phrase["confidence"] <= 1 for phrase in document["phrases"])
 
 
-def test_an_interrupted_search_continues_to_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(correspondence, "PHOTOS_PER_BATCH", 1)
-    whole, broken = tmp_path / "whole.jsonl", tmp_path / "broken.jsonl"
-    find_correspondences(model(), parsed(), whole)
+def test_an_interrupted_search_leaves_no_file_and_one_of_another_model_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "found.jsonl"
 
     class Killed(BaseException):
         pass
 
     def kill(description: str, done: int, total: int | None) -> None:
-        if done == 2:
-            raise Killed
+        raise Killed
 
     with pytest.raises(Killed):
-        find_correspondences(model(), parsed(), broken, kill)
-    part = tmp_path / "broken.jsonl.part"
-    part.write_bytes(part.read_bytes() + b'{"photo": "2", "phr')  # a torn line
-    reported: list[int] = []
-    find_correspondences(model(), parsed(), broken, lambda description, done, total: reported.append(done))
-    assert reported == [3]
-    assert broken.read_bytes() == whole.read_bytes()
-    assert not part.exists()
-
-
-def test_a_partial_file_of_another_model_is_started_again_and_a_complete_one_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "found.jsonl"
+        find_correspondences(model(1), parsed(), path, kill)
+    assert not path.exists()
     find_correspondences(model(1), parsed(), path)
     with pytest.raises(DeixisError, match="found.jsonl"):
         find_correspondences(model(2), parsed(), path)
-    path.rename(tmp_path / "found.jsonl.part")
-    find_correspondences(model(2), parsed(), path)
-    find_correspondences(model(2), parsed(), tmp_path / "fresh.jsonl")
-    assert path.read_bytes() == (tmp_path / "fresh.jsonl").read_bytes()
 
 
 def test_a_damaged_file_raises_an_error_with_its_name(tmp_path: Path) -> None:

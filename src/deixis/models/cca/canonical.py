@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 from scipy.linalg import blas
 
-from deixis.errors import DeixisError, short_reason
+from deixis.errors import DeixisError
 
 Doubles = NDArray[np.float64]
 FloatRows = NDArray[np.float32] | NDArray[np.float64]
@@ -49,10 +49,8 @@ class PairSums:
         self.count = 0
         self.shifts = [np.zeros(x_size), np.zeros(y_size)]
         self.totals = [np.zeros(x_size), np.zeros(y_size)]
-        self._products = self._zeros((x_size, x_size), (y_size, y_size), (x_size, y_size))
-
-    def _zeros(self, *shapes: tuple[int, int]) -> list[Any]:
-        return [np.zeros(shape, order="F") for shape in shapes]
+        shapes = (x_size, x_size), (y_size, y_size), (x_size, y_size)
+        self._products: list[Any] = [np.zeros(shape, order="F") for shape in shapes]
 
     def add(self, x: FloatRows, y: FloatRows) -> None:
         """Add two blocks of rows, which are pairs."""
@@ -64,10 +62,7 @@ class PairSums:
         )
         for total, side in zip(self.totals, (x, y), strict=True):
             total += side.sum(axis=0, dtype=np.float64)
-        self._add_products(x, y)
         self.count += len(x)
-
-    def _add_products(self, x: FloatRows, y: FloatRows) -> None:
         syrk, gemm = linalg.get_blas_funcs(("syrk", "gemm"), (x, y))
         xx, yy, xy = self._products
         xx += syrk(1.0, x.T)
@@ -93,34 +88,6 @@ class PairSums:
         whitened = blas.dtrsm(1.0, y_root, whitened, side=1, overwrite_b=True)
         left, right, correlations = _singular(whitened, embedding_dim)
         return Canonical(blas.dtrsm(1.0, x_root, left), blas.dtrsm(1.0, y_root, right), correlations)
-
-
-class DevicePairSums(PairSums):
-    """Sums whose products are computed by torch on a device."""
-
-    def __init__(self, x_size: int, y_size: int, device: str) -> None:
-        self._device = device
-        super().__init__(x_size, y_size)
-
-    def _zeros(self, *shapes: tuple[int, int]) -> list[Any]:
-        import torch
-
-        try:
-            return [torch.zeros(shape, dtype=torch.float64, device=self._device) for shape in shapes]
-        except (AssertionError, RuntimeError, TypeError) as error:
-            reason = short_reason(error)
-            raise DeixisError(f"CCA: cannot compute on the device {self._device!r} ({reason})") from error
-
-    def _add_products(self, x: FloatRows, y: FloatRows) -> None:
-        import torch
-
-        one, other = (torch.from_numpy(side).to(self._products[0].device) for side in (x, y))
-        for sums, left, right in zip(self._products, (one, other, one), (one, other, other), strict=True):
-            sums += left.T @ right
-
-    def canonical(self, embedding_dim: int, regularization: float) -> Canonical:
-        self._products = [np.asfortranarray(sums.cpu().numpy()) for sums in self._products]
-        return super().canonical(embedding_dim, regularization)
 
 
 def _root(covariance: Doubles, name: str, regularization: float) -> Doubles:

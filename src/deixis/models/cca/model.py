@@ -34,8 +34,6 @@ class CCA(Storable, Embedder):
     ----------
     embedding_dim, regularization, correlation_power
         As in `CCASettings`.
-    device
-        Where to add up products of features: None for numpy, else a device of torch (``"cuda"``).
 
     Attributes
     ----------
@@ -67,13 +65,10 @@ class CCA(Storable, Embedder):
         embedding_dim: int = CCASettings.embedding_dim,
         regularization: float = CCASettings.regularization,
         correlation_power: float = CCASettings.correlation_power,
-        *,
-        device: str | None = None,
     ) -> None:
         self.embedding_dim = embedding_dim
         self.regularization = regularization
         self.correlation_power = correlation_power
-        self.device = device
         self.x_mean_: Floats | None = None
         self.y_mean_: Floats | None = None
         self.x_projection_: Floats | None = None
@@ -97,7 +92,7 @@ class CCA(Storable, Embedder):
 
     def fit_blocks(self, pairs: Iterable[tuple[ArrayLike, ArrayLike]]) -> Self:
         """Fit to pairs that come in blocks, each read once."""
-        from deixis.models.cca.canonical import DevicePairSums, PairSums
+        from deixis.models.cca.canonical import PairSums
 
         sums: PairSums | None = None
         for X, Y in pairs:  # noqa: N806
@@ -105,8 +100,7 @@ class CCA(Storable, Embedder):
             if len(x_rows) != len(y_rows):
                 raise DeixisError(f"CCA: X has {len(x_rows):,} rows, Y has {len(y_rows):,}; they must be pairs")
             if sums is None:
-                sizes = x_rows.shape[1], y_rows.shape[1]
-                sums = PairSums(*sizes) if self.device is None else DevicePairSums(*sizes, self.device)
+                sums = PairSums(x_rows.shape[1], y_rows.shape[1])
             for block in blocks(len(x_rows)):
                 for rows, name, total in zip((x_rows, y_rows), "XY", sums.totals, strict=True):
                     _refuse_other_width(rows, name, len(total))

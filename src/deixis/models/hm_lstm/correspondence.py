@@ -34,7 +34,7 @@ from deixis.models.photo_features import PhotoFeatures
 from deixis.models.training.regions import CORRECT_IOU
 from deixis.runtime.modules import weights_of
 from deixis.storage.artifacts import damaged
-from deixis.storage.atomic import explain_os_errors, make_parents
+from deixis.storage.atomic import make_parents, new_file
 from deixis.storage.checksums import seal_line, unseal_line
 from deixis.storage.progress import OnProgress, no_progress, track
 
@@ -208,10 +208,7 @@ def _sentences_by_photo(data: ParsedPhotos) -> RaggedArray:
 def find_correspondences(
     model: HMLSTM, data: ParsedPhotos, path: str | os.PathLike[str], on_progress: OnProgress = no_progress
 ) -> Correspondences:
-    """Match every noun phrase with a region, and write the result to a file.
-
-    An existing file is read. A file that an interrupted process left is continued.
-    """
+    """Match every noun phrase with a region, and write the result to a file; an existing file is read."""
     path = Path(path)
     if not path.exists():
         _write(model, data, path, on_progress)
@@ -219,19 +216,15 @@ def find_correspondences(
 
 
 def _write(model: HMLSTM, data: ParsedPhotos, path: Path, on_progress: OnProgress) -> None:
-    partial, photo_count = path.with_name(path.name + ".part"), len(data.regions.photos)
-    with explain_os_errors(path), make_parents(path):
-        done = _continue_file(partial, _header(model, data))
-        model.fit_phrase_mean(data.forest)
-        with partial.open("a", encoding="utf-8") as file:
-            for first in range(done, photo_count, PHOTOS_PER_BATCH):
-                photos = range(first, min(first + PHOTOS_PER_BATCH, photo_count))
-                for photo, columns in zip(photos, nearest_regions(model, data, photos), strict=True):
-                    file.write(seal_line(_photo_document(photo, columns, data)))
-                file.flush()
-                on_progress("finding correspondences", photos.stop, photo_count)
-            os.fsync(file.fileno())
-        partial.replace(path)
+    count = len(data.regions.photos)
+    model.fit_phrase_mean(data.forest)
+    with make_parents(path), new_file(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
+        file.write(json.dumps(_header(model, data)) + "\n")
+        for first in range(0, count, PHOTOS_PER_BATCH):
+            photos = range(first, min(first + PHOTOS_PER_BATCH, count))
+            for photo, columns in zip(photos, nearest_regions(model, data, photos), strict=True):
+                file.write(seal_line(_photo_document(photo, columns, data)))
+            on_progress("finding correspondences", photos.stop, count)
 
 
 def _photo_document(photo: int, columns: tuple[Any, ...], data: ParsedPhotos) -> dict[str, Any]:
@@ -251,26 +244,12 @@ def _photo_document(photo: int, columns: tuple[Any, ...], data: ParsedPhotos) ->
     return {"photo": regions.photos[photo], "phrases": phrases}
 
 
-def _continue_file(partial: Path, header: dict[str, Any]) -> int:
-    """Remove an incomplete last line and return the number of photos; a file of another model is started again."""
-    lines = partial.read_bytes().splitlines(keepends=True) if partial.exists() else []
-    complete = [line for line in lines if line.endswith(b"\n")]
-    if not complete or complete[0] != _json_line(header).encode():
-        complete = [_json_line(header).encode()]
-    partial.write_bytes(b"".join(complete))
-    return len(complete) - 1
-
-
 def _header(model: HMLSTM, data: ParsedPhotos) -> dict[str, Any]:
     digest = hashlib.sha256("\n".join([model.settings.centering, *data.regions.photos]).encode())
     for name, array in sorted(weights_of(model.network).items()):
         digest.update(name.encode())
         digest.update(np.ascontiguousarray(array).tobytes())
     return {"format": FORMAT, "version": VERSION, "hash": digest.hexdigest()}
-
-
-def _json_line(document: dict[str, Any]) -> str:
-    return json.dumps(document, ensure_ascii=False) + "\n"
 
 
 def _read(path: Path, header: dict[str, Any], data: ParsedPhotos) -> Correspondences:

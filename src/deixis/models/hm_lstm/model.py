@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from deixis.arrays import Floats, to_unit_length
 from deixis.data.pairs import Integers
 from deixis.evaluation.items import Item
-from deixis.evaluation.predictions import Prediction
 from deixis.geometry import Boxes
 from deixis.language.sentence import Phrase, Sentence, parse_sentences
 from deixis.language.vectors import WordVectors
@@ -30,7 +28,6 @@ from deixis.models.hm_lstm.trees import Forest, TreeBatch
 from deixis.models.photo_features import PhotoFeatures
 from deixis.runtime import Functions
 from deixis.storage.artifacts import Artifact
-from deixis.storage.progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
     from deixis.models.hm_lstm.network import HMLSTMNetwork
@@ -251,25 +248,13 @@ class HMLSTMPipeline(EmbeddingPipeline):
         candidates = _add_whole_photo(boxes, photo.size)
         return PhraseScores(scores, np.broadcast_to(candidates, (*scores.shape, 4)), are_cosines=True)
 
-    def predict_boxes(
-        self, features: PhotoFeatures, items: Sequence[Item], on_progress: OnProgress = no_progress
-    ) -> list[Prediction]:
-        text = self.model.prepare_text(_phrases_in_sentences(features, items))
-        row_of = {photo_id: row for row, photo_id in enumerate(features.photos.ids)}
-        sizes = features.store.sizes(features.photos.ids)
-        found: list[Prediction] = []
-        for photo_id, photo_items in groupby(items, key=lambda item: item.photo):
-            in_photo, row = list(photo_items), row_of[photo_id]
-            boxes = _add_whole_photo(features.proposals(photo_id), sizes[row])
-            vectors = np.vstack([features.vectors(row, row + 1), features.proposal_vectors(photo_id)])
-            phrases = text[len(found) : len(found) + len(in_photo)]
-            scores = self.model.scores_in_photo(self.model.prepare_visual(vectors), phrases).astype(np.float64)
-            found += [
-                Prediction(item.photo, item.caption, item.span, boxes, scores[:, column])
-                for column, item in enumerate(in_photo)
-            ]
-            on_progress("grounding phrases", len(found), len(items))
-        return found
+    def encode_items(self, features: PhotoFeatures, items: Sequence[Item]) -> tuple[Floats, Integers]:
+        return self.model.prepare_text(_phrases_in_sentences(features, items)), np.arange(len(items))
+
+    def score_items(self, features: PhotoFeatures, photo_id: str, phrases: Floats) -> tuple[Boxes, Floats]:
+        vectors = np.vstack([features.vectors_of([photo_id]), features.proposal_vectors(photo_id)])
+        boxes = _add_whole_photo(features.proposals(photo_id), features.store.sizes([photo_id])[0])
+        return boxes, self.model.scores_in_photo(self.model.prepare_visual(vectors), phrases)
 
 
 def _add_whole_photo(boxes: npt.ArrayLike, size: npt.ArrayLike) -> Boxes:

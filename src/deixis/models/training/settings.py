@@ -44,11 +44,7 @@ class TrainSettings:
     weight_decay
         Weight decay.
     lr_schedule
-        Learning rate after the warm-up: constant, cosine (down to 0) or step.
-    lr_decay_epochs
-        With lr_schedule=step: epochs between two reductions of the learning rate.
-    lr_decay
-        With lr_schedule=step: factor of each reduction.
+        Learning rate after the warm-up: constant, or cosine (down to 0).
     warmup_steps
         Steps of linear warm-up from 0.
     max_grad_norm
@@ -81,9 +77,7 @@ class TrainSettings:
     optimizer: Literal["adam", "adamw"] = "adam"
     betas: tuple[float, float] = (0.9, 0.999)
     weight_decay: float = 0.0
-    lr_schedule: Literal["constant", "cosine", "step"] = "constant"
-    lr_decay_epochs: int = 10
-    lr_decay: float = 0.1
+    lr_schedule: Literal["constant", "cosine"] = "constant"
     warmup_steps: int = 0
     max_grad_norm: float = 0.0
     gradient_accumulation: int = 1
@@ -98,11 +92,9 @@ class TrainSettings:
     threads: int = 0
 
     def __post_init__(self) -> None:
+        require_at_least(self, 1, "epochs", "batch_size", "gradient_accumulation", "evaluate_every", "log_every")
         require_at_least(
-            self, 1, "epochs", "batch_size", "lr_decay_epochs", "gradient_accumulation", "evaluate_every", "log_every"
-        )
-        require_at_least(
-            self, 0, "weight_decay", "lr_decay", "warmup_steps", "max_grad_norm", "patience", "save_every", "seed",
+            self, 0, "weight_decay", "warmup_steps", "max_grad_norm", "patience", "save_every", "seed",
             "threads",
         )  # fmt: skip
         require_positive(self, "learning_rate")

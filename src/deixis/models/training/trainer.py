@@ -56,9 +56,6 @@ def learning_rate_at(step: int, settings: TrainSettings, steps_per_epoch: int) -
         total = max(settings.epochs * steps_per_epoch - settings.warmup_steps, 1)
         progress = min((step - settings.warmup_steps) / total, 1.0)
         return settings.learning_rate * (1 + math.cos(math.pi * progress)) / 2
-    if settings.lr_schedule == "step":
-        drops = step // (settings.lr_decay_epochs * steps_per_epoch)
-        return settings.learning_rate * math.pow(settings.lr_decay, drops)
     return settings.learning_rate
 
 
