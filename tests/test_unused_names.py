@@ -31,7 +31,7 @@ REASONS = {
 """Names without a caller in the package, and why they are in it."""
 
 OVERRIDES = {
-    "_check_input_dim": "torch",
+    "forward": "torch",
     "redirect_request": "urllib",
     "dump": "psycopg",
     "symbolic": "torch.onnx",

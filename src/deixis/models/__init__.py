@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 __all__, __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "base": "Embedder Scorer",
-        "captioner.model": "Captioner",
+        "base": "Embedder RegionInputs Scorer",
+        "captioner.pipeline": "Captioner",
         "captioner.spec": "CaptionerSettings",
         "cca.model": "CCA Stacked",
         "cca.spec": "CCASettings",
@@ -62,7 +62,6 @@ __all__, __getattr__, __dir__ = lazy_exports(
         "matching.combined": "Combined CombinedSettings WithParts",
         "matching.model": "Similarity TwoBranch",
         "matching.spec": "SimilaritySettings TwoBranchSettings",
-        "region_inputs": "RegionInputs",
     },
 )
 
