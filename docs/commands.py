@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from deixis.cli.main import make_command
+import typer
+
+from deixis.cli.main import make_app
 
 _HEAD = """# Commands
 
@@ -19,7 +21,7 @@ else on standard output; only the servers (`demo`, `serve`, `annotate serve`) ha
 
 def write_commands(path: Path) -> None:
     """Write the page only if it has changed, so that Sphinx does not rebuild it needlessly."""
-    page = "\n".join([_HEAD, *_sections(make_command(["--help"]), "deixis")])
+    page = "\n".join([_HEAD, *_sections(typer.main.get_command(make_app()), "deixis")])
     if not path.is_file() or path.read_text(encoding="utf-8") != page:
         path.write_text(page, encoding="utf-8")
 

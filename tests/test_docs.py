@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
-from deixis.cli.main import make_command
+from deixis.cli.main import make_app
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -88,7 +89,7 @@ def test_the_page_of_the_architecture_names_files_and_functions_that_exist() -> 
 
 
 def test_every_command_that_a_page_shows_exists_with_these_options() -> None:
-    options = dict(command_options(make_command(["--help"])))
+    options = dict(command_options(typer.main.get_command(make_app())))
     wrong, seen = [], 0
     for page in PAGES:
         text = re.sub(r"\\\n\s*", " ", page.read_text(encoding="utf-8"))

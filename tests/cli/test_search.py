@@ -13,14 +13,11 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from deixis.cli.output import show_name
 from deixis.data.samples import SAMPLES
 from tests.cli.conftest import Command
-from tests.cli.test_terminal_pictures import READERS
 from tests.conftest import Run
 
 CAT = SAMPLES / "images" / "cat.jpg"
@@ -87,20 +84,6 @@ def test_a_sentence_and_a_photo_are_combined_by_weight(tmp_path: Path, sample_in
         return Path(found["hits"][0]["path"]).name
 
     assert (best(0), best(1)) == ("dogs.jpg", "cat.jpg")
-
-
-@pytest.mark.parametrize("protocol", READERS)
-def test_results_are_shown_in_the_terminal(
-    protocol: str, sample_index: Path, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DEIXIS_PREVIEW", protocol)
-    out, _ = command("search", "a cat", "--index", sample_index, "--preview", "--top", 1)
-    picture, _, name = out.removesuffix("\n").rpartition("\n")
-    assert name.endswith("cat.jpg")
-    shown = Image.fromarray(READERS[protocol](picture + "\n")).resize((8, 8))
-    with Image.open(CAT) as cat:
-        differences = np.asarray(shown, dtype=int) - np.asarray(cat.convert("RGB").resize((8, 8)), dtype=int)
-    assert np.abs(differences).mean() < 20
 
 
 def test_further_results_are_counted(sample_index: Path, command: Command) -> None:

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
 
 import deixis
-from deixis.cli.main import _run, make_command
+from deixis.cli.main import _run, make_app
 from deixis.data.dataset import make_dataset
 from deixis.data.records import Caption, Photo
 from deixis.errors import DeixisError
@@ -109,7 +110,7 @@ def _wrong_options(source: str, known: dict[str, set[str]]) -> list[str]:
 
 
 def test_no_message_advises_an_option_that_does_not_exist() -> None:
-    package, known = Path(deixis.__file__).parent, dict(command_options(make_command(["--help"])))
+    package, known = Path(deixis.__file__).parent, dict(command_options(typer.main.get_command(make_app())))
     sources = {path: path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
     assert {str(path): found for path, source in sources.items() if (found := _wrong_options(source, known))} == {}
     for message in ("use --recursive", "run: deixis search --rebuild"):

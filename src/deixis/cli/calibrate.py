@@ -68,11 +68,8 @@ def calibrate(
         trials = [make_trial(source, encoder, bank, on_progress=on_progress) for source in sources]
     scores = {name: summarize(result) for name, result in evaluate_halves(trials, encoder.fingerprint, bank).items()}
     store_calibration(place, encoder, fit_calibration(trials, encoder.fingerprint, bank))
-    if json:
-        print_json({"index": hide_password(place), "model": encoder.model_name, "scores": _as_json(scores)})
-        return
-    print_scores(scores)
-    hint(f"stored in {hide_password(place)}")
+    about = {"index": hide_password(place), "model": encoder.model_name}
+    _print_result(about, scores, "queries", f"stored in {hide_password(place)}", json)
 
 
 def calibrate_captions(model: str, data: Sequence[Path], splits: Sequence[str], *, json: bool) -> None:
@@ -100,11 +97,8 @@ def calibrate_captions(model: str, data: Sequence[Path], splits: Sequence[str], 
     scores = {name: summarize(shown) for name, shown in evaluate_halves(sources).items()}
     confidence = fit_confidence(sources)
     add_part(folder, CONFIDENCE, confidence.to_artifact())
-    if json:
-        print_json({"model": str(folder), "sure_from": confidence.sure_from, "scores": _as_json(scores)})
-        return
-    print_scores(scores, "captions of the other half of the photos")
-    hint(f"stored in {folder}; captions are sure from {confidence.sure_from:.0%}")
+    stored = f"stored in {folder}; captions are sure from {confidence.sure_from:.0%}"
+    _print_result({"model": str(folder), "sure_from": confidence.sure_from}, scores, "captions", stored, json)
 
 
 def _check_count(name: str, count: int) -> None:
@@ -115,15 +109,20 @@ def _check_count(name: str, count: int) -> None:
         note(f"{name}: {count} photos; probabilities are more reliable with {_FEW_PHOTOS} or more")
 
 
-def _as_json(scores: Mapping[str, Mapping[str, Score]]) -> dict[str, dict[str, object]]:
-    return {name: {row: score.as_json() for row, score in rows.items()} for name, rows in scores.items()}
-
-
-def print_scores(
-    scores: Mapping[str, Mapping[str, Score]], title: str = "queries of the other half of the photos"
+def _print_result(
+    about: Mapping[str, object], scores: Mapping[str, Mapping[str, Score]], tested: str, stored: str, json: bool
 ) -> None:
+    if json:
+        documents = {name: {row: score.as_json() for row, score in rows.items()} for name, rows in scores.items()}
+        print_json({**about, "scores": documents})
+        return
+    print_scores(scores, tested)
+    hint(stored)
+
+
+def print_scores(scores: Mapping[str, Mapping[str, Score]], tested: str = "queries") -> None:
     """Print the scores of each source with their intervals."""
-    print(f"{title:40}" + "".join(f"{name:>28}" for name in scores))
+    print(f"{f'{tested} of the other half of the photos':40}" + "".join(f"{name:>28}" for name in scores))
     for row in next(iter(scores.values())):
         cells = [of_source.get(row) for of_source in scores.values()]
         shown = [

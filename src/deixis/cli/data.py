@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -70,13 +70,14 @@ def import_(
     from deixis.data.dataset import UNKNOWN_LICENCE
     from deixis.data.imports import import_dataset
 
+    lists = _assignments("--split", split or [], "NAME=FILE, such as --split dev=devImages.txt")
     with progress() as on_progress:
         report = import_dataset(
             out,
             images=images,
             captions=_caption_files(captions or [], instances or []),
             entities=entities,
-            splits=_split_files(split or []),
+            splits={name: Path(file) for name, file in lists.items()},
             licence=licence or UNKNOWN_LICENCE,
             replace_old=force,
             on_progress=on_progress,
@@ -98,16 +99,17 @@ def _caption_files(captions: list[str], instances: list[Path]) -> list[CaptionFi
     return files
 
 
-def _split_files(texts: list[str]) -> dict[str, Path]:
-    files: dict[str, Path] = {}
+def _assignments(option: str, texts: Sequence[str], form: str) -> dict[str, str]:
+    """Return the values of a repeated option by their names."""
+    found: dict[str, str] = {}
     for text in texts:
-        name, equals, file = text.partition("=")
-        if not (name and equals and file):
-            raise DeixisError(f"--split {text}: expected NAME=FILE, such as --split dev=devImages.txt")
-        if name in files:
-            raise DeixisError(f"--split {name} is used twice; merge the two lists into one file")
-        files[name] = Path(file)
-    return files
+        name, _, value = text.partition("=")
+        if not (name and value):
+            raise DeixisError(f"{option} {text}: expected {form}")
+        if name in found:
+            raise DeixisError(f"{option} {name} is used twice")
+        found[name] = value
+    return found
 
 
 def _print_import(report: ImportReport, out: Path, json: bool) -> None:
@@ -226,27 +228,23 @@ def _split_rule(rule: str | None, draws: list[str], rest: str | None) -> SplitRu
         if rule not in RULES:
             raise DeixisError(f"--rule {rule}: no such rule; the rules are: {', '.join(RULES)}")
         return RULES[rule]
-    found = []
-    for text in draws:
-        name, _, what = text.partition("=")
-        count, _, source = what.partition(":")
-        if not name or not count.isdecimal():
-            raise DeixisError(f"--draw {text}: expected NAME=N or NAME=N:SPLIT, such as dev=1000:train")
-        found.append(Draw(name, int(count), source))
-    if not found:
+    if not draws:
         raise DeixisError("give --rule NAME, or --draw NAME=N, such as --draw dev=1000")
+    form, found = "NAME=N or NAME=N:SPLIT, such as dev=1000:train", []
+    for name, value in _assignments("--draw", draws, form).items():
+        count, _, source = value.partition(":")
+        if not count.isdecimal():
+            raise DeixisError(f"--draw {name}={value}: expected {form}")
+        found.append(Draw(name, int(count), source))
     return SplitRule(tuple(found), rest)
 
 
 def _split_parts(texts: list[str]) -> dict[str, list[tuple[str, str]]]:
-    splits: dict[str, list[tuple[str, str]]] = {}
-    for text in texts:
-        name, _, rest = text.partition("=")
-        parts = [part.partition(":") for part in rest.split(",")]
-        if not name or not all(data and split for data, _, split in parts):
-            raise DeixisError(f"--split {text}: expected NAME=DATA:SPLIT,…, such as train=flickr8k:train,coco:train")
-        if name in splits:
-            raise DeixisError(f"--split {name} is used twice; list its parts with commas")
+    form, splits = "NAME=DATA:SPLIT,…, such as train=flickr8k:train,coco:train", {}
+    for name, value in _assignments("--split", texts, form).items():
+        parts = [part.partition(":") for part in value.split(",")]
+        if not all(data and split for data, _, split in parts):
+            raise DeixisError(f"--split {name}={value}: expected {form}")
         splits[name] = [(data, split) for data, _, split in parts]
     return splits
 

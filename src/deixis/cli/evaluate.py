@@ -34,7 +34,7 @@ app = typer.Typer(help="Evaluate a model, or the output of any system.", no_args
 DATA = option("DATA", "Data set directory.", "--data", show_default=False)
 Data = Annotated[Path, DATA]
 Scores = Annotated[Path | None, option("FILE.npy", "Score matrix; higher is better.", "--scores")]
-Model = Annotated[Path | None, option("NAME|DIR", "Model to score, instead of --scores.", "--model")]
+Model = Annotated[Path | None, option("NAME|DIR", "Model to score, instead of a file.", "--model")]
 Against = Annotated[Path | None, option("FILE|DIR", "Compare with another system: its file, or a model.", "--against")]
 
 Images = Annotated[Path | None, option("DIR", "With --model: photo folder, if it has moved.", "--images")]
@@ -142,7 +142,7 @@ def grounding(
     predictions: Annotated[
         Path | None, option("FILE", "Predictions: JSON Lines, one phrase per line.", "--predictions")
     ] = None,
-    model: Annotated[Path | None, option("NAME|DIR", "Model to score, instead of --predictions.", "--model")] = None,
+    model: Model = None,
     split: Split = None,
     protocol: Annotated[
         Literal["union", "any", "sets", "nested"],
@@ -202,9 +202,7 @@ def captions(
     predictions: Annotated[
         Path | None, option("FILE", "Captions in the COCO results format.", "--predictions", show_default=False)
     ] = None,
-    model: Annotated[
-        Path | None, option("NAME|DIR", "Model that writes captions, instead of --predictions.", "--model")
-    ] = None,
+    model: Model = None,
     split: Split = None,
     beam: Annotated[
         int | None, option("N", "With --model: beam width (default: 5, or 10 with --rerank bleu or cider).", min=1)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+import typer
 
 from deixis.cli.output import (
     Data,
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from deixis.data.dataset import Dataset
     from deixis.vision.feature_store import UpdateReport
     from deixis.vision.feature_store.imports import BoxFormat
+
+    Found = tuple[Path, UpdateReport, dict[str, Any]]
+    """A feature store, how it was updated, and what it holds."""
 
 _TOP = 100
 
@@ -59,7 +64,7 @@ def features(
         Path | None, option("FILE", "With --regions: the boxes, if they are in a file of their own.")
     ] = None,
     box_format: Annotated[
-        str, option("xyxy|xywh", "With --regions: two corners, or one corner, width and height.")
+        Literal["xyxy", "xywh"], typer.Option(help="With --regions: two corners, or one corner, width and height.")
     ] = "xyxy",
     ids: Annotated[
         Path | None,
@@ -96,8 +101,6 @@ def features(
 
     if [encoder, import_ or regions, text].count(None) != 2:
         raise DeixisError("use exactly one of --encoder NAME, --import FILE (or --regions PATH) and --text KIND")
-    if box_format not in ("xyxy", "xywh"):
-        raise DeixisError(f"--box-format {box_format}: must be xyxy or xywh")
     if crops not in (0, 10):
         raise DeixisError(f"--crops {crops}: only --crops 10 is supported")
     encoder_options = {"--split": split, "--crops": crops, "--proposals": proposals, "--device": device}
@@ -107,12 +110,22 @@ def features(
     _require("--regions", regions, {"--boxes": boxes, "--box-format": box_format != "xyxy"})
     _require("--text", text, {"--vectors": vectors})
     dataset = Dataset(data, images=images)
-    if encoder is not None:
-        _encode(dataset, encoder, split, (crops, proposals, top or _TOP), device, out, scheduler, json)
-    elif text is not None:
+    if text is not None:
         _text(dataset, text, vectors, train_split, out, json)
+        return
+    if encoder is not None:
+        options = crops, proposals, top or _TOP
+        path, report, about = _encode(dataset, encoder, split, options, device, out, scheduler)
     else:
-        _import(dataset, import_, regions, boxes, ids, cast("BoxFormat", box_format), out, json)
+        path, report, about = _import(dataset, import_, regions, boxes, ids, box_format, out)
+    _print_report(path, report, about, json)
+    if json or encoder:
+        return
+    if regions:
+        hint(f"at most {plural(about['regions'], 'region')} per photo, dimension {about['channels']:,}")
+        hint(f"next: deixis train MODEL --data {data} --set features_dir={path} --set proposals=imported")
+    elif report.unknown:
+        note(f"skipped: {plural(report.unknown, 'row')} of {import_} that match no photo of {data}")
 
 
 def _require(owner: str, value: object, options: dict[str, object]) -> None:
@@ -131,8 +144,7 @@ def _encode(
     device: str | None,
     out: Path | None,
     scheduler: str | None,
-    json: bool,
-) -> None:
+) -> Found:
     from deixis.vision.encoders import open_encoder
     from deixis.vision.feature_store import FeatureOptions, default_store_path, update_store
     from deixis.vision.proposals import open_proposer
@@ -161,7 +173,7 @@ def _encode(
         "channels": encoder.channels,
         "seconds": round(time.monotonic() - start, 1),
     }
-    _print_report(path, report, about, json)
+    return path, report, about
 
 
 def _import(
@@ -172,8 +184,7 @@ def _import(
     ids: Path | None,
     box_format: BoxFormat,
     out: Path | None,
-    json: bool,
-) -> None:
+) -> Found:
     from deixis.vision.feature_store import FeatureStore, default_store_path, import_features
 
     file = cast("Path", regions or photos)
@@ -186,14 +197,7 @@ def _import(
     about: dict[str, Any] = {field: getattr(contents, field) for field in ("encoder", "fingerprint", "dimension")}
     if regions:
         about |= {"channels": contents.channels, "regions": contents.top}
-    _print_report(path, report, about, json)
-    if json:
-        return
-    if regions:
-        hint(f"at most {plural(contents.top, 'region')} per photo, dimension {contents.channels:,}")
-        hint(f"next: deixis train MODEL --data {dataset.path} --set features_dir={path} --set proposals=imported")
-    elif report.unknown:
-        note(f"skipped: {plural(report.unknown, 'row')} of {file} that match no photo of {dataset.path}")
+    return path, report, about
 
 
 def _print_report(path: Path, report: UpdateReport, about: dict[str, Any], json: bool) -> None:
@@ -203,19 +207,14 @@ def _print_report(path: Path, report: UpdateReport, about: dict[str, Any], json:
     if json:
         skipped = [{"path": error.path, "reason": error.reason} for error in report.skipped]
         print_json({"out": str(path), **about, **counts, "skipped": skipped})
-        _require_some(path, report)
-        return
-    for file in report.damaged:
-        note(f"damaged: {path / file}; its photos were computed again")
-    note_first("skipped", report.skipped)
-    done = [f"{report.new:,} new", f"{report.kept:,} unchanged"]
-    done += [f"{count:,} {word}" for word, count in (("changed", report.redone), ("dropped", report.dropped)) if count]
-    done += [f"{len(report.skipped):,} skipped"] if report.skipped else []
-    print(f"{path}: {plural(report.photos, 'photo')}, dimension {about['dimension']:,} ({', '.join(done)})")
-    _require_some(path, report)
-
-
-def _require_some(path: Path, report: UpdateReport) -> None:
+    else:
+        for file in report.damaged:
+            note(f"damaged: {path / file}; its photos were computed again")
+        note_first("skipped", report.skipped)
+        optional = {"changed": report.redone, "dropped": report.dropped, "skipped": len(report.skipped)}
+        done = [f"{report.new:,} new", f"{report.kept:,} unchanged"]
+        done += [f"{count:,} {word}" for word, count in optional.items() if count]
+        print(f"{path}: {plural(report.photos, 'photo')}, dimension {about['dimension']:,} ({', '.join(done)})")
     if report.skipped and not report.photos:
         raise DeixisError(f"{path}: none of the photos can be read")
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from deixis import __version__
 from deixis.cli.output import note, protect_terminals
@@ -51,9 +52,6 @@ VERBS = {
 
 _MODULES = {verb: place for verbs in VERBS.values() for verb, place in verbs.items()}
 _HELP = ("-h", "--help")
-_TYPE = re.compile(r" <(?:list\[)?\w+\]?>$")
-_BETWEEN = re.compile(r"(\d+)<=x<=(\d+)")
-_AT_LEAST = re.compile(r"x>=(\d+)")
 _MINUS_WORD = re.compile(r'-(?:"|[^\W\d_]).')
 """A word that a query excludes, not an option of one letter or of two minus signs."""
 
@@ -73,11 +71,22 @@ def _about(
     """Options of the command itself."""
 
 
+class _Verbs(TyperGroup):
+    """The command, whose help lists the verbs under their headings."""
+
+    def format_commands(self, _: Any, formatter: Any) -> None:
+        width = max(map(len, _MODULES))
+        for heading, verbs in VERBS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(f"{verb:{width}}", self.commands[verb].get_short_help_str(100)) for verb in verbs])
+
+
 def make_app(arguments: Sequence[str] = ()) -> typer.Typer:
     """Return the command with all verbs, or with the one that the arguments start with: others are not imported."""
     verb = arguments[0] if arguments and arguments[0] in _MODULES else None
     app = typer.Typer(
         name="deixis",
+        cls=_Verbs,
         help="Search photos by sentence, ground phrases in photos, write captions, annotate data sets, and train and "
         "evaluate models.",
         epilog="deixis COMMAND --help explains a command. First steps: deixis index FOLDER, then deixis search "
@@ -96,56 +105,6 @@ def make_app(arguments: Sequence[str] = ()) -> typer.Typer:
         else:
             app.command(name)(found)
     return app
-
-
-def make_command(arguments: Sequence[str]) -> Any:
-    """Return the command that the arguments need, with the help that they ask for."""
-    command = typer.main.get_command(make_app(arguments))
-    if not set(_HELP).isdisjoint(arguments):
-        has_all = set(_MODULES) <= set(command.commands)  # type: ignore[attr-defined]
-        _clarify_help(command, {heading: list(verbs) for heading, verbs in VERBS.items()} if has_all else None)
-    return command
-
-
-def _clarify_help(command: Any, sections: Mapping[str, Sequence[str]] | None = None) -> None:
-    """Write ranges in words and without types of Python, and list commands uncut, those of a group under `sections`."""
-    for parameter in command.params:
-        parameter.get_help_record = _plain_record(parameter.get_help_record)
-    commands = getattr(command, "commands", None)
-    if commands is None:
-        return
-    for child in commands.values():
-        _clarify_help(child)
-
-    def format_commands(_: Any, formatter: Any) -> None:
-        for heading, names in (sections or {"Commands": list(commands)}).items():
-            rows = [(name, _summary(commands[name])) for name in names if not commands[name].hidden]
-            with formatter.section(heading):
-                formatter.write_dl(rows, col_spacing=_column(commands, rows))
-
-    command.format_commands = format_commands
-
-
-def _plain_record(get_help_record: Any) -> Any:
-    def record(context: Any) -> tuple[str, str] | None:
-        found = get_help_record(context)
-        if found is None:
-            return None
-        name, text = found
-        return _TYPE.sub("", name), _AT_LEAST.sub(r"at least \1", _BETWEEN.sub(r"\1 to \2", text))
-
-    return record
-
-
-def _summary(command: Any) -> str:
-    """Return the first paragraph of the help of a command."""
-    text = command.short_help or (command.help or "").partition("\n\n")[0]
-    return " ".join(text.split())
-
-
-def _column(commands: Mapping[str, Any], rows: Sequence[tuple[str, str]]) -> int:
-    """Return the space after the longest name, so that the columns of all sections are at the same place."""
-    return 2 + max(map(len, commands)) - max((len(name) for name, _ in rows), default=0)
 
 
 def _with_help(arguments: list[str]) -> list[str]:
@@ -187,7 +146,7 @@ def main() -> None:
 def _run(arguments: list[str]) -> int:
     try:
         arguments = _with_help(arguments)
-        command = make_command(arguments)
+        command: Any = typer.main.get_command(make_app(arguments))
         if arguments[:1] == ["search"]:
             arguments = _with_minus_words(arguments, command.commands["search"])
         code: int = command(arguments, prog_name="deixis", standalone_mode=False) or 0

@@ -240,5 +240,5 @@ def protect_terminals() -> None:
 
 
 def own_stream(stream: TextIO) -> TextIO:
-    """Return the stream for sequences of our own: colours, progress bars and pictures."""
+    """Return the stream for sequences of our own: colours and progress bars."""
     return stream.own if isinstance(stream, TerminalText) else stream

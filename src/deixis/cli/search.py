@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +15,6 @@ from deixis.cli.output import (
     hint,
     note,
     option,
-    own_stream,
     plural,
     print_json,
     show_name,
@@ -61,13 +59,6 @@ def search(
     null: Annotated[
         bool, typer.Option("--null", "-0", help="Like --paths, with a NUL after each path, for xargs -0.")
     ] = False,
-    preview: Annotated[
-        bool,
-        flag(
-            "--preview",
-            "Show the photos in the terminal (kitty, iTerm2, sixel, or coloured blocks; DEIXIS_PREVIEW chooses).",
-        ),
-    ] = False,
     csv: Annotated[Path | None, option("FILE", "Write the results to a CSV file.")] = None,
     links: Annotated[Path | None, option("DIR", "Create a folder of symbolic links to the photos.")] = None,
     json: Json = False,
@@ -79,7 +70,6 @@ def search(
     sentence = None if words is None else " ".join(words)  # quotes are often forgotten
     if sentence is None and like is None:
         raise DeixisError("give a sentence, such as deixis search two dogs in the snow, or --like PHOTO, or both")
-    thumbnails: dict[str, bytes | None] = {}
     with working("searching"), open_index(index) as photos:
         if sentence is None and like is not None:
             hits = photos.like(like, top, after=after, before=before, everything=everything)
@@ -95,8 +85,6 @@ def search(
                 like_weight=weight,
                 exact=exact,
             )
-        if preview:
-            thumbnails = {hit.photo_id: photos.thumbnail(hit.photo_id) for hit in hits}
     if csv is not None:
         write_csv(csv, hits)
     if links is not None:
@@ -119,10 +107,6 @@ def search(
                 print(photo.path, end="\0" if null else "\n")
         return
     for hit in hits:
-        if thumbnail := thumbnails.get(hit.photo_id):
-            from deixis.cli.terminal_pictures import choose_protocol, draw_picture
-
-            own_stream(sys.stdout).write(draw_picture(thumbnail, choose_protocol()))
         _print_hit(hit, missing, hits.is_listing)
     for file, kind in ((csv, "table"), (links, "links")):
         if file is not None:

@@ -38,21 +38,19 @@ def verify(
             reports.append(found | {"fix": _FIXES[kind] if damage else None})
     if json:
         print_json(reports)
-    for report in reports:
-        if not json:
-            _show(report)
+    else:
+        _show(reports)
     if damaged := [report for report in reports if report["problems"]]:
         names = ", ".join(str(each["path"]) for each in damaged)
         raise DeixisError(f"{names}: {plural(sum(len(each['problems']) for each in damaged), 'problem')}")
 
 
-def _show(report: dict[str, Any]) -> None:
-    if not report["problems"]:
-        print(f"{report['path']}: {report['kind']}, no damage found")
-        return
-    for line in report["problems"]:
-        print(line)
-    print(f"  fix: {report['fix']}")
+def _show(reports: list[dict[str, Any]]) -> None:
+    for report in reports:
+        if report["problems"]:
+            print(*report["problems"], f"  fix: {report['fix']}", sep="\n")
+        else:
+            print(f"{report['path']}: {report['kind']}, no damage found")
 
 
 def _kind_of(thing: str) -> tuple[str, Path]:
@@ -84,22 +82,16 @@ def _kind_of_manifest(path: Path) -> str:
 
 
 def _damage(kind: str, folder: Path, on_progress: OnProgress) -> Iterator[str]:
-    if kind == "index":
-        from deixis.search.index.photo_index import find_damage as index_damage
+    from deixis.annotate.project import find_damage as project_damage
+    from deixis.search.index.photo_index import find_damage as index_damage
+    from deixis.storage.artifacts import find_damage as artifact_damage
 
-        yield from index_damage(folder)
-    elif kind == "project":
-        from deixis.annotate.project import find_damage as project_damage
-
-        yield from project_damage(folder)
-    elif kind == "data set":
+    if kind == "data set":
         yield from _dataset_damage(folder, on_progress)
     elif kind == "features":
         yield from _features_damage(folder, on_progress)
     else:
-        from deixis.storage.artifacts import find_damage as artifact_damage
-
-        yield from artifact_damage(folder)
+        yield from {"index": index_damage, "project": project_damage}.get(kind, artifact_damage)(folder)
 
 
 def _dataset_damage(folder: Path, on_progress: OnProgress) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -35,7 +36,6 @@ class Download(StreamingResponse):
     _running: ClassVar[int] = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the parts, unless there are too many downloads."""
         if Download._running >= self.limit:
             await busy_response()(scope, receive, send)
             return
@@ -83,26 +83,17 @@ class ZipDownload(Download):
         yield sink.take()
 
 
-class _Sink:
-    """A file that cannot be read or rewound: what is written is sent."""
+class _Sink(io.BytesIO):
+    """A file that cannot be rewound: what is written is sent."""
 
-    def __init__(self) -> None:
-        self._written = bytearray()
-
-    def write(self, part: bytes) -> int:
-        """Keep bytes until they are taken."""
-        self._written += part
-        return len(part)
-
-    def flush(self) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
+    def tell(self) -> int:
+        raise OSError("not seekable")
 
     def take(self) -> bytes:
         """Return what was written since the last call."""
-        taken, self._written = bytes(self._written), bytearray()
+        taken = self.getvalue()
+        self.seek(0)
+        self.truncate()
         return taken
 
 
@@ -117,7 +108,6 @@ class FileDownload(Download):
         super().__init__(self._parts(), headers=headers, media_type=media_type)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the file, a range of it, or an error."""
         with self._file:
             size = self._end
             if not self._choose_range(Headers(scope=scope)):

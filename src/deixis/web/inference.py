@@ -33,7 +33,6 @@ class PhotoInput:
 
     @property
     def photo(self) -> PhotoLike:
-        """The photo, opened for each use."""
         return self.source() if callable(self.source) else self.source
 
 
@@ -46,7 +45,7 @@ class ResultCache(Generic[T]):
         self._lock = threading.Lock()
 
     def get(self, key: Hashable | None, compute: Callable[[], T]) -> T:
-        """Return the cached result, computing it if necessary; without a key nothing is cached, and no error ever."""
+        """Return the cached result, computing it if necessary. Errors, and calls without a key, are not cached."""
         if key is None:
             return compute()
         with self._lock:

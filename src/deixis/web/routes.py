@@ -290,15 +290,14 @@ def _errors(*codes: int) -> dict[int | str, dict[str, Any]]:
     return {code: {"model": Error} for code in codes}
 
 
-_PICTURE: dict[str, Any] = {"responses": _errors(404) | {200: _JPEG}, "response_class": Response}
+_PICTURE: dict[str, Any] = {"responses": {200: _JPEG}, "response_class": Response}
 
-router = APIRouter(responses=_errors(400, 401, 403, 413, 421, 422, 429, 500, 503))
+router = APIRouter(responses=_errors(400, 401, 403, 404, 413, 421, 422, 429, 500, 503))
 
 
 @router.get(
     "/search",
     summary="Photos for a sentence, or similar to a photo",
-    responses=_errors(404),
     response_model=SearchResponse,
 )
 async def search(
@@ -393,16 +392,14 @@ def favourites(context: Context) -> Favourites:
     return Favourites(photos=context.photos.favourites())
 
 
-@router.post(
-    "/favourites", summary="Give photos five stars, or none, in XMP sidecars beside them", responses=_errors(404)
-)
+@router.post("/favourites", summary="Give photos five stars, or none, in XMP sidecars beside them")
 @_in_threads("upload_executor")
 def mark_favourites(context: Context, marked: MarkedPhotos) -> Favourites:
     context.photos.set_favourites([context.photo(photo_id) for photo_id in marked.photos], not marked.remove)
     return Favourites(photos=context.photos.favourites())
 
 
-@router.post("/albums/{name}", summary="Add photos to an album or remove them from it", responses=_errors(404))
+@router.post("/albums/{name}", summary="Add photos to an album or remove them from it")
 @_in_threads("upload_executor")
 def mark_album(context: Context, name: Annotated[str, fastapi.Path(max_length=80)], marked: MarkedPhotos) -> AlbumNames:
     photos = [context.photo(photo_id).path for photo_id in marked.photos]
@@ -410,7 +407,7 @@ def mark_album(context: Context, name: Annotated[str, fastapi.Path(max_length=80
     return AlbumNames(albums=context.photos.albums.names())
 
 
-@router.post("/download", summary="Photos as one zip file", responses=_errors(404), response_class=Response)
+@router.post("/download", summary="Photos as one zip file", response_class=Response)
 async def download(context: Context, photos: Annotated[str, Form(description="Ids, separated by commas.")]) -> Response:
     ids = photos.split(",")[:MAX_PAGE]
     chosen = await context.search_executor.run(lambda: [context.photo(photo_id) for photo_id in ids])
@@ -420,7 +417,6 @@ async def download(context: Context, photos: Annotated[str, Form(description="Id
 @router.post(
     "/paths",
     summary="The paths of photos; only for users of this machine",
-    responses=_errors(403, 404),
     response_model=None,
 )
 @_in_threads("search_executor")
@@ -435,7 +431,7 @@ def paths(context: Context, photos: Annotated[list[PhotoId], Body(min_length=1, 
 @router.get(
     "/photos/{photo_id}/original",
     summary="The file of a photo, unchanged",
-    responses=_errors(404) | {200: {"content": {kind: {} for kind in (*_SHOWN.values(), "application/octet-stream")}}},
+    responses={200: {"content": {kind: {} for kind in (*_SHOWN.values(), "application/octet-stream")}}},
     response_class=Response,
 )
 @_in_threads("picture_executor")
@@ -457,7 +453,7 @@ def original(
     return FileDownload(file, record.path.name, kind or "application/octet-stream", inline=inline)
 
 
-@router.get("/photos/{photo_id}", summary="A photo of the index with its regions", responses=_errors(404))
+@router.get("/photos/{photo_id}", summary="A photo of the index with its regions")
 @_in_threads("search_executor")
 def photo(context: Context, photo_id: Id) -> PhotoDetails:
     return photo_details(context.photo(photo_id), context.photos.regions(photo_id))
@@ -466,7 +462,6 @@ def photo(context: Context, photo_id: Id) -> PhotoDetails:
 @router.get(
     "/photos/{photo_id}/phrases",
     summary="The phrases of a query, located in a photo",
-    responses=_errors(404),
     response_model=Phrases,
 )
 @_in_threads("model_executor")
@@ -505,16 +500,13 @@ def image(context: Context, photo_id: Id, side: Annotated[int, Query(ge=64, le=M
     "/ground",
     summary="Boxes for the noun phrases of a sentence",
     openapi_extra=body_schema(GroundRequest),
-    responses=_errors(404),
 )
 async def ground(request: Request, context: Context) -> Grounding:
     ask = context.inference.ground
     return await _respond(request, context, GroundRequest, lambda photo, parsed: ask(photo, parsed.sentence))
 
 
-@router.post(
-    "/caption", summary="Captions of a photo", openapi_extra=body_schema(CaptionRequest), responses=_errors(404)
-)
+@router.post("/caption", summary="Captions of a photo", openapi_extra=body_schema(CaptionRequest))
 async def caption(request: Request, context: Context) -> Captions:
     return await _respond(request, context, CaptionRequest, lambda photo, _: context.inference.caption(photo))
 
@@ -523,7 +515,6 @@ async def caption(request: Request, context: Context) -> Captions:
     "/describe",
     summary="Phrases for the regions of a photo",
     openapi_extra=body_schema(DescribeRequest),
-    responses=_errors(404),
 )
 async def describe(request: Request, context: Context) -> Description:
     ask = context.inference.describe
