@@ -33,6 +33,13 @@ def tiles(page: Page) -> Locator:
     return page.locator(".tile")
 
 
+def edges(element: Locator) -> tuple[float, float]:
+    """The left and the upper edge of an element."""
+    box = element.bounding_box()
+    assert box is not None
+    return box["x"], box["y"]
+
+
 def test_all_photos_are_shown_at_first(page: Page, site: Site) -> None:
     page.goto(site())
     expect(tiles(page)).to_have_count(5)
@@ -120,14 +127,6 @@ def test_unknown_words_are_reported(page: Page, site: Site) -> None:
     page.get_by_label("dog.jpg").click()
     page.get_by_label(SENTENCE).fill("dog and xyzzy")
     expect(page.get_by_text("Unknown words: “xyzzy”.")).to_be_visible()
-
-
-def test_a_date_in_words_is_said_to_be_a_filter_and_undone_by_a_click(page: Page, site: Site) -> None:
-    page.goto(site() + "?q=dog+in+June+2021")
-    expect(page.get_by_text("only after:2021-06 before:2021-07")).to_be_visible()
-    page.get_by_role("button", name="search for “in June 2021” instead").click()
-    expect(page.get_by_label(SEARCH)).to_have_value('dog "in June 2021"')
-    expect(page.get_by_text("only after:")).to_have_count(0)
 
 
 def test_a_query_that_cannot_be_searched_for_is_not_a_fault_of_the_server(page: Page, site: Site) -> None:
@@ -321,6 +320,8 @@ def test_escape_goes_one_step_back_and_keeps_what_was_typed(page: Page, site: Si
     box = page.locator(".stage img.picture").bounding_box()
     assert box is not None
     assert max(box["height"] / 800, box["width"] / 1200) == pytest.approx(1, abs=0.01)
+    page.set_viewport_size({"width": 600, "height": 800})
+    assert page.locator(".stage").bounding_box() == {"x": 0, "y": 0, "width": 600, "height": 800}
     page.keyboard.press("z")
     expect(page.locator("figure.is-zoomed")).to_be_visible()
     for gone in ("figure.is-zoomed", ".stage.is-full", ".stage"):
@@ -330,6 +331,18 @@ def test_escape_goes_one_step_back_and_keeps_what_was_typed(page: Page, site: Si
     expect(page.get_by_label(SEARCH)).to_have_value("dog")
     tiles(page).first.click()
     expect(page.get_by_label(SENTENCE)).to_have_value("dog in snow")
+
+
+def test_escape_closes_the_folders_before_it_ends_a_selection(page: Page, site: Site) -> None:
+    page.goto(site())
+    page.get_by_role("button", name="Select").click()
+    page.get_by_label("dog.jpg").click()
+    page.get_by_role("button", name="Folders", exact=True).click()
+    page.keyboard.press("Escape")
+    expect(page.locator(".panel")).to_have_count(0)
+    expect(page.get_by_text("1 photo selected")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("1 photo selected")).to_have_count(0)
 
 
 def test_a_slide_show_goes_through_the_photos_and_ends_with_the_last(page: Page, site: Site) -> None:
@@ -369,9 +382,13 @@ def test_photos_are_below_the_months_in_which_they_were_taken(
     page.goto(site())
     titles = page.locator(".month-title")
     expect(titles).to_have_text(["July 2024", "June 2024", "No date"])
-    tops = [title.bounding_box()["y"] for title in titles.all()]  # type: ignore[index]
-    in_order = [tile.bounding_box()["y"] for tile in tiles(page).all()]  # type: ignore[index]
-    assert [sum(top < each for top in tops) for each in in_order] == [1, 2, 3, 3, 3]
+    below = [edges(title) for title in titles.all()]
+    assert below[0][1] == below[1][1] < below[2][1]  # months of few photos share a row
+    months = [
+        max(place for place, (x, y) in enumerate(below) if x <= left and y < top)
+        for left, top in map(edges, tiles(page).all())
+    ]
+    assert months == [0, 1, 2, 2, 2]
     page.get_by_role("button", name="No date, 3 photos").click()
     expect(page.get_by_label(SEARCH)).to_have_value("is:undated")
 
@@ -660,4 +677,21 @@ def test_the_page_fits_a_phone_in_light_and_dark_mode(browser: Browser, site: Si
     assert page.evaluate("document.scrollingElement.scrollWidth") == 390
     background = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     assert (background == "rgb(250, 249, 246)") is (scheme == "light")
+    context.close()
+
+
+def test_photos_begin_in_the_upper_half_of_a_phone_held_sideways(browser: Browser, site: Site) -> None:
+    context = browser.new_context(viewport={"width": 844, "height": 390}, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    page.goto(site())
+    expect(tiles(page)).to_have_count(5)
+    assert edges(tiles(page).first)[1] < 195
+    expect(page.locator("kbd")).to_be_hidden()
+    page.get_by_role("button", name="Select").tap()
+    page.get_by_label("dog.jpg").tap()
+    box = page.locator(".selection").bounding_box()
+    assert box is not None
+    assert box["height"] < 60
+    page.evaluate("document.querySelector('.keys-button').click()")
+    expect(page.get_by_role("heading", name="Keys")).to_be_in_viewport()
     context.close()

@@ -38,7 +38,7 @@ def test_only_changes_are_indexed(few: Path, command: Command) -> None:
 def test_the_result_and_the_next_step_are_printed(few: Path, command: Command) -> None:
     out, err = command("index", "photos", "--into", "mine")
     assert out == "mine: 3 photos (3 added, 1 skipped)\n"
-    assert f"skipped {few / 'broken.jpg'}: not a photo in a known format" in err
+    assert f"skipped: {few / 'broken.jpg'}: not a photo in a known format" in err
     assert 'next: deixis search "two dogs in the snow" --index mine' in err
     assert command("index", "photos", "--into", "mine")[0] == "mine: 3 photos (nothing new, 1 skipped)\n"
     Path("none").mkdir()

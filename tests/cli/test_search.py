@@ -146,6 +146,8 @@ def test_a_part_stands_for_a_sentence_of_which_nothing_is_found(sample_index: Pa
         (["-cat", "an", "animal"], "an animal -cat"),
         (["-people"], "no people"),
         (["a cat", "-in:images"], "a cat -in:images"),
+        (["an animal", "-grey cat"], 'an animal -"grey cat"'),
+        (["-cat -dog", "an animal"], "an animal -cat -dog"),
     ],
 )
 def test_words_with_a_minus_need_no_quotes(

@@ -121,13 +121,15 @@ function Folders({ folders, isChosen, onChoose }: FoldersProps) {
     setOpened(new Set([...(top.length === 1 ? [top[0]!.name] : []), ...(current ? above(current) : [])]));
     const close = (event: Event) => {
       const isInside = event.target instanceof Element && event.target.closest(".folders");
-      if (event instanceof KeyboardEvent ? event.key === "Escape" : !isInside) setOpen(false);
+      if (event instanceof KeyboardEvent ? event.key !== "Escape" : isInside) return;
+      if (event instanceof KeyboardEvent) event.stopImmediatePropagation(); // one step back
+      setOpen(false);
     };
     addEventListener("pointerdown", close);
-    addEventListener("keydown", close);
+    addEventListener("keydown", close, true);
     return () => {
       removeEventListener("pointerdown", close);
-      removeEventListener("keydown", close);
+      removeEventListener("keydown", close, true);
     };
   }, [isOpen]);
   const choose = (filter: string) => {

@@ -5,7 +5,7 @@ import type { FoundPhrase, HitEntry, TileEntry } from "./schema";
 import { Boxes } from "./boxes";
 import { useFindings } from "./findings";
 import type { MarkedPhrase } from "./sentence";
-import { layOut, leftEdge, neighbour, rowOf, rowsBetween, TITLE, type Layout } from "./rows";
+import { layOut, neighbour, rowOf, rowsBetween, TITLE, type Layout } from "./rows";
 
 interface Props {
   photos: readonly (TileEntry | HitEntry)[];
@@ -95,7 +95,11 @@ export function Grid(props: Props) {
   return (
     <div class="grid" ref={frame} onKeyDown={move} style={{ height: `${layout.height}px` }}>
       {rows.flatMap((row) => [
-        ...(row.title ? [<h2 key={row.title} class="month-title" style={{ top: `${row.top - TITLE}px` }}>{row.title}</h2>] : []),
+        ...row.titles.map(({ text, left }) => (
+          <h2 key={text} class="month-title" style={{ top: `${row.top - TITLE}px`, left: `${left}px` }}>
+            {text}
+          </h2>
+        )),
         ...row.widths.map((tileWidth, column) => {
           const index = row.first + column;
           const photo = photos[index]!;
@@ -109,7 +113,7 @@ export function Grid(props: Props) {
               index={index}
               isCurrent={index === place}
               isChosen={props.chosen?.has(photo.id) ?? false}
-              at={{ left: leftEdge(row, column), top: row.top, width: tileWidth, height: row.height }}
+              at={{ left: row.lefts[column]!, top: row.top, width: tileWidth, height: row.height }}
               onOpen={() => onOpen(index)}
               onFocus={() => setCurrent(index)}
               onChoose={(_, isRange) => {

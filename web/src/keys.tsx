@@ -18,7 +18,10 @@ const KEYS: readonly (readonly [string, string])[] = [
 /** A page of the keys. */
 export function Keys({ onClose }: { onClose: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => dialog.current?.showModal(), []);
+  useEffect(() => {
+    dialog.current?.showModal();
+    dialog.current?.scrollTo(0, 0); // the focus is on the button at the end
+  }, []);
   return (
     <dialog ref={dialog} class="keys" aria-labelledby="keys" onClose={onClose}>
       <h2 id="keys">{KEYS_TITLE}</h2>

@@ -9,7 +9,8 @@ export interface Row {
   height: number; // of its pictures
   first: number; // index of its first photo
   widths: number[];
-  title?: string; // above it
+  lefts: number[];
+  titles: { text: string; left: number }[]; // above it
 }
 
 export interface Layout {
@@ -18,12 +19,14 @@ export interface Layout {
 }
 
 const GAP = 10;
+const GROUP_GAP = 24;
+const MIN_GROUP = 160; // room for a title
 export const TITLE = 46;
 // Limits the share of a row that one photo takes.
 const MAX_RATIO = 2.6;
 const MIN_RATIO = 0.55;
 
-/** With titles, a row begins wherever the title changes. */
+/** With titles, the photos of one are a group that begins a row, or goes on in it if it fits there as a whole. */
 export function layOut<Photo extends Sized>(
   photos: readonly Photo[],
   width: number,
@@ -32,30 +35,57 @@ export function layOut<Photo extends Sized>(
   titleOf: (photo: Photo) => string = () => "",
 ): Layout {
   const rows: Row[] = [];
-  let [top, first, ratios] = [0, 0, 0];
-  let [title, isNew] = ["", false];
-  const close = (end: number, isLast: boolean) => {
-    if (end === first) return;
-    const free = width - GAP * (end - first - 1);
-    const height = isLast ? Math.min(wanted, free / ratios) : free / ratios;
-    const widths = photos.slice(first, end).map((photo) => aspectRatio(photo) * height);
-    top += isNew ? TITLE : 0;
-    rows.push({ top, height, first, widths, ...(isNew && { title }) });
+  let top = 0;
+  const add = (first: number, height: number, widths: number[], title: string) => {
+    top += title ? TITLE : 0;
+    rows.push({ top, height, first, widths, lefts: side(widths, 0), titles: title ? [{ text: title, left: 0 }] : [] });
     top += height + below + GAP;
-    [first, ratios, isNew] = [end, 0, false];
   };
-  photos.forEach((photo, place) => {
-    const next = titleOf(photo);
-    if (next !== title) {
-      close(place, true);
-      [title, isNew] = [next, true];
+  let free = 0; // to the right of the last row, if it has only whole groups
+  for (const { begin, end, title } of groupsOf(photos, titleOf)) {
+    const all = photos.slice(begin, end).map(aspectRatio);
+    const widths = all.map((ratio) => ratio * wanted);
+    const needed = Math.max(MIN_GROUP, sum(widths) + GAP * (end - begin - 1));
+    if (needed <= free) {
+      const row = rows.at(-1)!;
+      const left = width - free;
+      row.titles.push({ text: title, left });
+      row.lefts.push(...side(widths, left));
+      row.widths.push(...widths);
+      free -= needed + GROUP_GAP;
+      continue;
     }
-    ratios += aspectRatio(photo);
-    if ((width - GAP * (place - first)) / ratios <= wanted) close(place + 1, false);
-  });
-  close(photos.length, true);
+    let first = begin;
+    for (let place = begin; place < end; place++) {
+      const ratios = all.slice(first - begin, place + 1 - begin);
+      const height = (width - GAP * (place - first)) / sum(ratios);
+      const isFull = height <= wanted;
+      if (!isFull && place + 1 < end) continue;
+      const shown = Math.min(height, wanted);
+      add(first, shown, ratios.map((ratio) => ratio * shown), first === begin ? title : "");
+      free = !isFull && first === begin && title ? width - needed - GROUP_GAP : 0;
+      first = place + 1;
+    }
+  }
   return { rows, height: Math.max(0, top - GAP) };
 }
+
+/** The photos that follow each other with one title. */
+function groupsOf<Photo>(photos: readonly Photo[], titleOf: (photo: Photo) => string) {
+  const groups: { begin: number; end: number; title: string }[] = [];
+  photos.forEach((photo, place) => {
+    const [title, last] = [titleOf(photo), groups.at(-1)];
+    if (last?.title === title) last.end++;
+    else groups.push({ begin: place, end: place + 1, title });
+  });
+  return groups;
+}
+
+/** The left edges of pictures side by side. */
+const side = (widths: readonly number[], left: number) =>
+  widths.map((_, column) => left + sum(widths.slice(0, column)) + GAP * column);
+
+const sum = (numbers: readonly number[]) => numbers.reduce((one, other) => one + other, 0);
 
 /** The rows that overlap a part of the page. */
 export function rowsBetween(layout: Layout, from: number, to: number): Row[] {
@@ -78,10 +108,7 @@ export function neighbour(layout: Layout, place: number, key: string, count: num
   return there.first + nearest(there, centre(row, place - row.first));
 }
 
-export const leftEdge = (row: Row, column: number) =>
-  row.widths.slice(0, column).reduce((left, width) => left + width + GAP, 0);
-
-const centre = (row: Row, column: number) => leftEdge(row, column) + row.widths[column]! / 2;
+const centre = (row: Row, column: number) => row.lefts[column]! + row.widths[column]! / 2;
 
 function nearest(row: Row, x: number): number {
   const distances = row.widths.map((_, column) => Math.abs(centre(row, column) - x));

@@ -21,6 +21,7 @@ from deixis.cli.output import (
     flag,
     hint,
     note,
+    note_first,
     numbers_table,
     option,
     plural,
@@ -137,8 +138,7 @@ def _print_import(report: ImportReport, out: Path, json: bool) -> None:
             note(f"split {split}: {plural(count, 'name')} of its list not found in the data")
     for name in report.same_name:
         note(f"skipped: {show_name(name)}; another photo has the same name")
-    for error in report.unreadable:
-        note(f"skipped: {error}")
+    note_first("skipped", report.unreadable)
     print(f"next: deixis data stats {out}")
 
 

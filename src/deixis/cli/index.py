@@ -16,6 +16,7 @@ from deixis.cli.output import (
     flag,
     hint,
     note,
+    note_first,
     open_scheduler,
     option,
     plural,
@@ -33,9 +34,6 @@ from deixis.storage.sql import hide_password, is_postgres
 if TYPE_CHECKING:
     from deixis.search.index import IndexReport, PhotoEncoder
     from deixis.search.index.photo_files import MetadataReader
-
-_MAX_LISTED = 10
-"""Number of skipped files that are listed."""
 
 
 def index(
@@ -272,12 +270,9 @@ def _set_approximate(into: str, approximate: bool | None) -> None:
 
 
 def _print_report(report: IndexReport, into: str) -> None:
-    for error in report.skipped[:_MAX_LISTED]:
-        note(f"skipped {show_name(error.path)}: {error.reason}")
-    if len(report.skipped) > _MAX_LISTED:
-        note(f"skipped {len(report.skipped) - _MAX_LISTED:,} more; --json lists them all")
+    note_first("skipped", [f"{show_name(error.path)}: {error.reason}" for error in report.skipped])
     if ignored := _describe_ignored(report):
-        note(f"ignored: {ignored}")
+        hint(f"ignored: {ignored}")
     print(f"{hide_password(into)}: {plural(report.photos, 'photo')} ({_describe_changes(report)})")
     if report.photos:
         _print_next_step(into)

@@ -71,14 +71,16 @@ def _about(
     """Options of the command itself."""
 
 
-class _Verbs(TyperGroup):
-    """The command, whose help lists the verbs under their headings."""
+class _Group(TyperGroup):
+    """A group whose help lists its commands uncut, and the verbs under their headings."""
 
     def format_commands(self, _: Any, formatter: Any) -> None:
-        width = max(map(len, _MODULES))
-        for heading, verbs in VERBS.items():
+        sections = {"Commands": self.commands} if self.name != "deixis" else VERBS
+        width = max(map(len, self.commands))
+        for heading, names in sections.items():
             with formatter.section(heading):
-                formatter.write_dl([(f"{verb:{width}}", self.commands[verb].get_short_help_str(100)) for verb in verbs])
+                rows = [(f"{name:{width}}", self.commands[name].get_short_help_str(100)) for name in names]
+                formatter.write_dl(rows)
 
 
 def make_app(arguments: Sequence[str] = ()) -> typer.Typer:
@@ -86,7 +88,7 @@ def make_app(arguments: Sequence[str] = ()) -> typer.Typer:
     verb = arguments[0] if arguments and arguments[0] in _MODULES else None
     app = typer.Typer(
         name="deixis",
-        cls=_Verbs,
+        cls=_Group,
         help="Search photos by sentence, ground phrases in photos, write captions, annotate data sets, and train and "
         "evaluate models.",
         epilog="deixis COMMAND --help explains a command. First steps: deixis index FOLDER, then deixis search "
@@ -101,7 +103,7 @@ def make_app(arguments: Sequence[str] = ()) -> typer.Typer:
         module, _, function = _MODULES[name].partition(":")
         found = getattr(import_module(f"deixis.cli.{module}"), function)
         if isinstance(found, typer.Typer):
-            app.add_typer(found, name=name)
+            app.add_typer(found, name=name, cls=_Group)
         else:
             app.command(name)(found)
     return app

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,6 +28,10 @@ from deixis.search.places import index_place, place_option
 if TYPE_CHECKING:
     from deixis.search.query import Reading
     from deixis.search.results import Hit, SearchResults
+
+
+_SEVERAL_WORDS = re.compile(r'^(?P<key>[+-]|-?in:|camera:|album:)(?!.*\s[+-])(?P<words>[^":]*\s[^":]*)$', re.IGNORECASE)
+"""A filter or a sign, and several words that the shell has joined."""
 
 
 def search(
@@ -67,7 +73,7 @@ def search(
     from deixis.search.collection import open_index
     from deixis.search.results import all_photos, write_csv, write_links
 
-    sentence = None if words is None else " ".join(words)  # quotes are often forgotten
+    sentence = None if words is None else join_words(words)
     if sentence is None and like is None:
         raise DeixisError("give a sentence, such as deixis search two dogs in the snow, or --like PHOTO, or both")
     with working("searching"), open_index(index) as photos:
@@ -127,6 +133,19 @@ def search(
         hint(_no_hits_message(hits, everything))
 
 
+def join_words(words: Sequence[str]) -> str:
+    """Join the words of a query that was typed without quotes; quotes inside it, which the shell removes, come back.
+
+    Examples
+    --------
+    >>> join_words(["dog", "in:Ski Trip", "-red collar"])
+    'dog in:"Ski Trip" -"red collar"'
+    """
+    if len(words) == 1:
+        return words[0]
+    return " ".join(_SEVERAL_WORDS.sub(r'\g<key>"\g<words>"', word) for word in words)
+
+
 def explain_reading(reading: Reading) -> str:
     """Say how words were read, and what to do if they mean something else."""
     if reading.kind == "date":
@@ -135,9 +154,9 @@ def explain_reading(reading: Reading) -> str:
         return f"showing {reading.read_as}; --exact searches for {reading.text}"
     if reading.kind == "part":
         return f"nothing for the whole sentence; photos with '{reading.read_as}'"
-    others = f"{reading.read_as} shows the photos in folders of that name" if reading.read_as else "in:FOLDER"
+    folder = f"{reading.read_as} (the folders of that name)" if reading.read_as else "a folder (in:NAME)"
     named = f"'{reading.text}' may be a name of a person or a place, and the models know none"
-    return f"{named}; try {others}, or a date: after:2024-06 before:2024-09"
+    return f"{named}; try {folder}, or a date: after:2024-06 before:2024-09"
 
 
 def _print_hit(hit: Hit, missing: list[Path], is_listing: bool) -> None:
