@@ -36,6 +36,7 @@ OVERRIDES = {
     "dump": "psycopg",
     "symbolic": "torch.onnx",
     "file_response": "starlette",
+    "format_commands": "click",
     "get_response": "starlette",
     "handle_exit": "uvicorn",
     "connection_made": "uvicorn",

@@ -15,7 +15,6 @@ from deixis.cli.output import (
     argument,
     flag,
     hint,
-    note,
     note_first,
     open_scheduler,
     option,
