@@ -28,6 +28,7 @@ from deixis.models.grounder.model import (
 )
 from deixis.models.grounder.network import BoxRefiner, RegionBatch, TextBatch
 from deixis.models.grounder.spec import GrounderSettings
+from deixis.runtime import Functions
 from deixis.tokens import tokenize, words
 from tests.models.grounder.test_network import DEEP, SENTENCE, SMALL, WORDS, regions
 
@@ -112,6 +113,26 @@ def test_without_layers_regions_do_not_affect_each_other(settings: GrounderSetti
     all_, some = (model.ground(one, SENTENCE, SPANS) for one in (photo, first))
     np.testing.assert_allclose(all_.scores[:, :4], some.scores, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(all_.boxes[:, :4], some.boxes, rtol=1e-5, atol=1e-6)
+
+
+def test_a_long_list_of_things_takes_no_more_memory_than_a_long_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query of 120 words took 400 MB: each phrase beyond the longest sentence was padded to a hundred phrases."""
+    model, photo, words = model_of(KINDS["everything"]), regions(4), ["dog"] * (MAX_WORDS + 5)
+    call, phrases = Functions.__call__, []
+
+    def counted(self: Functions, function: str, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        if function == "ground":
+            phrases.append(arrays[6].shape[0] * arrays[6].shape[1])
+        return call(self, function, *arrays)
+
+    monkeypatch.setattr(Functions, "__call__", counted)
+    found = model.ground(photo, words, [(word, word + 1) for word in range(len(words))])
+    assert phrases == [MAX_WORDS, 2, 2, 1]
+    alone = model.ground(photo, ["dog"], [(0, 1)])
+    np.testing.assert_allclose(found.scores[MAX_WORDS:], np.repeat(alone.scores, 5, axis=0), rtol=1e-4, atol=1e-5)
+    assert found.members is not None
+    assert alone.members is not None
+    np.testing.assert_allclose(found.members[MAX_WORDS:], np.repeat(alone.members, 5, axis=0), rtol=1e-4, atol=1e-5)
 
 
 def test_vectors_give_the_scores_of_phrases_alone() -> None:

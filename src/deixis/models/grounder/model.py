@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -197,6 +198,9 @@ PRESENCE = "presence_calibrations"
 _MIN_AGREEMENT = 0.5
 """IoU from which on a box counts for the best one, as for a correct box in evaluation."""
 
+_TEXTS_PER_BATCH = 2
+"""Texts that are grounded at once: each needs 10 MB for a photo of 60 regions."""
+
 
 @dataclass(frozen=True)
 class GroundingOutput:
@@ -317,16 +321,18 @@ class Grounder(WordNetworkModel[GrounderSettings, "GrounderNetwork"], Embedder):
         inputs = make_text_inputs(words, spans, context=self.settings.sentence_context)
         if not inputs or not region_count:
             return output
-        vectors, lengths, word_spans, mask = text_arrays(inputs, self.words)
         cells = cell_arrays(regions, self.settings.feature_grid) if self.settings.use_feature_map else ()
         photo = _region_arrays(regions)
-        rows = [phrase for each in inputs for phrase in each.phrases]
-        found = self.functions("ground", *photo, vectors, lengths, word_spans, *cells)
-        output.scores[rows], output.boxes[rows] = found[0][mask], found[1][mask]
+        for some in _text_batches(inputs):
+            vectors, lengths, word_spans, mask = text_arrays(some, self.words)
+            rows = [phrase for each in some for phrase in each.phrases]
+            found = self.functions("ground", *photo, vectors, lengths, word_spans, *cells)
+            output.scores[rows], output.boxes[rows] = found[0][mask], found[1][mask]
+            if output.members is not None and output.member_boxes is not None:
+                output.members[rows], output.member_boxes[rows] = logistic(found[2][mask]), found[3][mask]
         output.boxes[np.arange(count), output.scores.argmax(axis=1)] = vote(output.scores, output.boxes)
-        if output.members is not None and output.member_boxes is not None:
-            output.members[rows], output.member_boxes[rows] = logistic(found[2][mask]), found[3][mask]
         if output.presence is not None:
+            rows = [phrase for each in inputs for phrase in each.phrases]
             alone = self.embed_texts(
                 "embed_phrases", [each.words[slice(*span)] for each in inputs for span in each.spans], self.dimension
             )
@@ -409,3 +415,11 @@ class Grounder(WordNetworkModel[GrounderSettings, "GrounderNetwork"], Embedder):
 
 def _region_arrays(photo: RegionInputs) -> tuple[NDArray[Any], ...]:
     return photo.vectors, photo.boxes, photo.objectness, photo.whole
+
+
+def _text_batches(inputs: Sequence[TextInput]) -> Iterator[list[TextInput]]:
+    """Yield texts in batches of as many phrases each: phrases beyond a long sentence are not padded to those in it."""
+    for _, same in groupby(inputs, key=lambda text: len(text.spans)):
+        texts = list(same)
+        for begin in range(0, len(texts), _TEXTS_PER_BATCH):
+            yield texts[begin : begin + _TEXTS_PER_BATCH]
