@@ -50,12 +50,18 @@ def test_an_invitation_is_found_by_its_token_which_is_not_stored(new_project: Ma
 
 def test_names_are_printable_and_unique(new_project: MakeProject) -> None:
     project, _ = new_project(0)
-    for name in ("", "  ", "a" * 101, "a\nb", "a\x1b[31mb"):
+    for name in ("", "  ", "a" * 101, "a\nb", "a\x1b[31mb", "\u3164", "Ann\u034f", "\u115fAnn", "Ann\ufe0f"):
         with pytest.raises(DeixisError):
             invite(project, name)
     invite(project, "Ann ")
     with pytest.raises(NameTakenError, match="Ann"):
         invite(project, "Ann")
+    invite(project, "Jos\u00e9")
+    for name in ("Jose\u0301", "jOSE\u0301", "\uff21\uff4e\uff4e"):  # é in two characters, and wide letters
+        with pytest.raises(NameTakenError):
+            invite(project, name)
+    with project.database.reading() as connection:
+        assert find_worker(connection, "Jose\u0301").name == "Jos\u00e9"
 
 
 @on_both_databases

@@ -127,7 +127,7 @@ def test_pipes_get_names_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     assert stream.getvalue() == f"{EVIL}\n"
 
 
-@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff20"])
 def test_no_cell_of_a_csv_file_is_a_formula(start: str, tmp_path: Path) -> None:
     write_csv(tmp_path / "a.csv", [[f"{start}1+1", "-0.5", True, None]])
     with (tmp_path / "a.csv").open(newline="") as file:

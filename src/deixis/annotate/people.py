@@ -7,10 +7,12 @@ token is a long-lived secret with which a program acts as a worker.
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
+from unicodedata import normalize
 
 from sqlalchemy import Connection, String, bindparam, delete, insert, null, select, update
 
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
     from deixis.annotate.settings import Settings
 
 MAX_NAME_LENGTH = 100
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Characters that Unicode counts as printable, and that nobody sees: two names would look the same."""
+
 SESSION_SECONDS = 30 * 86400.0
 API_TOKEN_PREFIX = "dxa_"  # noqa: S105 - not a secret
 EXTERNAL_PREFIX = "outside "
@@ -119,7 +126,7 @@ def invite(
     token = secrets.token_urlsafe(24)
     with project.database.writing() as connection:
         taken = connection.scalars(select(workers.c.name).where(workers.c.name.is_not(None)))
-        if name.casefold() in {other.casefold() for other in taken}:
+        if normal_name(name) in map(normal_name, taken):
             raise NameTakenError(f"{name}: this name is taken; choose another one")
         worker = add_worker(
             connection,
@@ -134,9 +141,20 @@ def invite(
     return worker, token
 
 
+def normal_name(name: str) -> str:
+    """Return a name as names are compared: keyboards write é in two ways, and people write names in any case.
+
+    Examples
+    --------
+    >>> normal_name("JOSE\u0301") == normal_name("jos\u00e9")
+    True
+    """
+    return normalize("NFKC", name.strip()).casefold()
+
+
 def _check_name(name: str) -> str:
-    name = name.strip()
-    if not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
+    name = normalize("NFC", name.strip())
+    if not name or len(name) > MAX_NAME_LENGTH or not name.isprintable() or _INVISIBLE.search(name):
         raise DeixisError(f"{name[:MAX_NAME_LENGTH]!r}: a name has 1 to {MAX_NAME_LENGTH} printable characters")
     return name
 
@@ -224,12 +242,14 @@ def change_worker(project: Project, worker: str, *, role: Role | None = None, vo
 
 
 def find_password(project: Project, name: str) -> tuple[Worker, str] | None:
-    """Find a worker by name, in upper or lower case, and the hash of their password."""
+    """Find a worker by name, as `normal_name` compares names, and the hash of their password."""
     name = name.strip()
     with project.database.reading() as connection:
         rows = connection.execute(select(workers).where(workers.c.password.is_not(None))).all()
-    # Older projects may have names that differ only in case.
-    same = [row for row in rows if row.name == name] or [row for row in rows if row.name.casefold() == name.casefold()]
+    # Older projects may have names that are equal in this sense.
+    same = [row for row in rows if row.name == name] or [
+        row for row in rows if normal_name(row.name) == normal_name(name)
+    ]
     return (make_worker(same[0]), same[0].password) if len(same) == 1 else None
 
 
@@ -332,7 +352,7 @@ def read_names(connection: Connection) -> dict[str, str]:
 
 
 def find_worker(connection: Connection, name_or_id: str) -> Worker:
-    same = (workers.c.name == name_or_id) | (workers.c.id == name_or_id)
+    same = workers.c.name.in_((name_or_id, normalize("NFC", name_or_id))) | (workers.c.id == name_or_id)
     row = connection.execute(select(workers).where(same, workers.c.role != MODEL_ROLE)).first()
     if row is None:
         raise DeixisError(f"{name_or_id}: no such worker in this project; deixis annotate status lists them")

@@ -27,6 +27,9 @@ READ_ERRORS = (
 _MAX_NAME_BYTES = 200
 """File systems allow 255; this leaves room for suffixes."""
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""Beginnings of formulas; the last four are wide forms, which some spreadsheets take for the first four."""
+
 _NOT_IN_NAMES = re.compile(r"[\x00-\x1f\x7f/\\]")
 
 
@@ -45,7 +48,7 @@ def is_relative_path(path: str) -> bool:
 
 def escape_formula(text: str) -> str:
     """Keep spreadsheets from evaluating a cell of a CSV file as a formula."""
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def open_regular(path: Path, inside: Path | None = None) -> IO[bytes]:

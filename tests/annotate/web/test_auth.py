@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from argon2 import PasswordHasher
 from starlette.testclient import TestClient
 
 from deixis.annotate.people import Role, accept_invitation, find_session, forget_worker, invite, suspend_worker
 from deixis.annotate.web.app import make_app
-from deixis.annotate.web.auth import hash_password
+from deixis.annotate.web.auth import hash_password, verify_password
 from deixis.annotate.web.context import Limits
 from tests.annotate.conftest import Bench, Browser, MakeBench
 from tests.annotate.fakes import ask
@@ -65,6 +66,36 @@ def test_wrong_passwords_and_unknown_names_are_refused_alike(bench: MakeBench) -
     assert right.json()["user"]["name"] == "Ann"
     assert client.post("/api/logout", json={}).status_code == 200
     assert client.get("/api/session").json()["user"] is None
+
+
+@pytest.mark.parametrize("typed", ["caf\u00e9 horse battery", "cafe\u0301 horse battery"])
+@pytest.mark.parametrize("stored", ["caf\u00e9 horse battery", "cafe\u0301 horse battery"])
+def test_names_and_passwords_are_those_of_any_keyboard(bench: MakeBench, stored: str, typed: str) -> None:
+    """Phones and computers write é as one character or as two."""
+    opened = bench()
+    token = invited(opened, "Jos\u00e9")
+    joining = opened.new_client().post("/api/join", json={"token": token, "password": stored})
+    assert joining.status_code == 200
+    for name in ("Jos\u00e9", "Jose\u0301", "JOSE\u0301"):
+        assert opened.new_client().post("/api/login", json={"name": name, "password": typed}).status_code == 200
+
+
+def test_passwords_of_older_versions_are_those_that_were_typed() -> None:
+    hashed = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash("cafe\u0301 horse battery".encode())
+    assert verify_password(hashed, "cafe\u0301 horse battery")
+    assert not verify_password(hashed, "cafe horse battery")
+    assert not verify_password(None, "nobody has this password")
+
+
+def test_ways_of_writing_a_name_do_not_give_more_attempts(bench: MakeBench) -> None:
+    opened = bench()
+    joined(opened)
+    client, wide = opened.new_client(), [chr(ord(letter) + 0xFEE0) for letter in "Ann"]
+    names = [
+        first + second + third for first in ("A", wide[0]) for second in ("n", wide[1]) for third in ("n", wide[2])
+    ]
+    codes = [client.post("/api/login", json={"name": name, "password": "wrong password"}).status_code for name in names]
+    assert codes == [401] * 5 + [429] * 3
 
 
 def test_login_attempts_are_rate_limited(bench: MakeBench) -> None:

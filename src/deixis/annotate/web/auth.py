@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 from typing import Annotated
+from unicodedata import normalize
 
 from argon2 import PasswordHasher
 from argon2.exceptions import Argon2Error, InvalidHashError
@@ -18,6 +20,7 @@ from deixis.annotate.people import (
     find_invitation,
     find_password,
     list_tokens,
+    normal_name,
     revoke_token,
     set_password,
     start_session,
@@ -61,6 +64,8 @@ def _dummy_hash() -> str:
 
 
 def hash_password(password: str) -> str:
+    """Hash a password in one form of Unicode: the keyboard of another device may write é in another way."""
+    password = normalize("NFC", password)
     if not MIN_PASSWORD_LENGTH <= len(password) <= MAX_PASSWORD_LENGTH:
         raise DeixisError(f"a password has {MIN_PASSWORD_LENGTH} to {MAX_PASSWORD_LENGTH} characters")
     return _hasher().hash(password.encode(errors="replace"))
@@ -68,11 +73,11 @@ def hash_password(password: str) -> str:
 
 def verify_password(password_hash: str | None, password: str) -> bool:
     """Compare a password with a hash; None takes as long and is never right, so that names cannot be guessed."""
-    try:
-        _hasher().verify(password_hash or _dummy_hash(), password.encode(errors="replace"))
-    except (Argon2Error, InvalidHashError):
-        return False
-    return password_hash is not None
+    for form in dict.fromkeys((normalize("NFC", password), password)):  # older versions hashed it as it was typed
+        with suppress(Argon2Error, InvalidHashError):
+            _hasher().verify(password_hash or _dummy_hash(), form.encode(errors="replace"))
+            return password_hash is not None
+    return False
 
 
 @router.get("/session", summary="The user, and what the page needs to know about the project")
@@ -94,12 +99,13 @@ async def session(request: Request, context: Context) -> SessionResponse:
 @router.post("/login", summary="Log in", responses=errors(401, 429))
 async def login(response: Response, body: LoginRequest, context: Context, address: Address) -> SessionResponse:
     """Log in, also to the other projects of the server in which this name has this password."""
-    context.delays.check(address, body.name)
+    name = normal_name(body.name)
+    context.delays.check(address, name)
     entered = await _find_everywhere(context, body.name, body.password)
     if not entered:
-        context.delays.failed(address, body.name)
+        context.delays.failed(address, name)
         raise HTTPException(401, "wrong name or password")
-    context.delays.succeeded(address, body.name)
+    context.delays.succeeded(address, name)
     if all(worker.suspended for _, worker in entered):
         _refuse_suspended(entered[0][1])
     described = _describe_session(context, None)
@@ -206,7 +212,7 @@ async def _find_known(context: AppContext, request: Request, invited: Worker) ->
     """Return the password hash of somebody of this name who is logged in to another project of the server."""
     for project in context.siblings:
         user = await project.authentication.find_user(request) if project is not context else None
-        if user and user.by_cookie and (user.worker.name or "").casefold() == (invited.name or "").casefold():
+        if user and user.by_cookie and normal_name(user.worker.name or "") == normal_name(invited.name or ""):
             found = await project.readers.run(find_password, project.project, user.worker.name or "")
             if found is not None and found[0].id == user.id:
                 return found[1]
