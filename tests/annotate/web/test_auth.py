@@ -92,9 +92,7 @@ def test_ways_of_writing_a_name_do_not_give_more_attempts(bench: MakeBench) -> N
     opened = bench()
     joined(opened)
     client, wide = opened.new_client(), [chr(ord(letter) + 0xFEE0) for letter in "Ann"]
-    names = [
-        first + second + third for first in ("A", wide[0]) for second in ("n", wide[1]) for third in ("n", wide[2])
-    ]
+    names = map("".join, product(*zip("Ann", wide, strict=True)))
     codes = [client.post("/api/login", json={"name": name, "password": "wrong password"}).status_code for name in names]
     assert codes == [401] * 5 + [429] * 3
 
