@@ -49,5 +49,8 @@ def test_a_call_that_fails_loses_nothing(
         folder = run.copy(tmp_path / f"broken{at}")
         outcome = runner.run(scenario, folder, signals=SIGNALS, failing=[kind, at, errno.EIO, all_])
         errors += outcome.error is not None
+        if kind == READS and scenario != "training":
+            assert "restore" not in (outcome.error or ""), "what a disk did not give is not damaged"
+            assert "rebuild" not in (outcome.error or "")
         check_and_finish(runner, scenario, folder, outcome, run.expected, f"seed {SEED}, {fault}, call {at}")
     assert errors or not all_, "no call failed, so nothing was tested"

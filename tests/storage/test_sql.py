@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from deixis.storage.sql import explain_sql_error, hide_password, is_corruption, is_postgres
+from deixis.storage import sql
+from deixis.storage.sql import explain_failed_read, explain_sql_error, hide_password, is_corruption, is_postgres
 
 
 def error_of(path: Path, statement: str) -> sqlite3.Error:
@@ -35,6 +37,50 @@ def test_bytes_that_are_not_a_database_are_damage(tmp_path: Path) -> None:
     error = error_of(tmp_path / "a.sqlite", "SELECT * FROM a")
     assert is_corruption(error)
     assert explain_sql_error(error) is None
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    with closing(sqlite3.connect(tmp_path / "a.sqlite", isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE a (b)")
+        connection.executemany("INSERT INTO a VALUES (?)", [(bytes(3000),)] * 20)
+    return tmp_path / "a.sqlite"
+
+
+def malformed() -> sqlite3.DatabaseError:
+    """The error of SQLite for a damaged page, and for one that the disk did not give."""
+    error = sqlite3.DatabaseError("database disk image is malformed")
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return error
+
+
+UNREAD = "*** in database main *** Page 5: unable to get the page. error code=8458"
+
+
+@pytest.mark.parametrize("problem", [malformed(), UNREAD], ids=["error", "line"])
+def test_a_read_that_failed_once_is_no_damage(database: Path, problem: object) -> None:
+    assert "try again" in (explain_failed_read(problem, database) or "")
+    assert explain_failed_read("a row does not match its checksum", database) is None
+
+
+@pytest.mark.parametrize("problem", [malformed(), UNREAD], ids=["error", "line"])
+def test_a_disk_that_fails_to_read_is_no_damage(
+    database: Path, problem: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: Path) -> None:
+        raise OSError(errno.EIO, "Input/output error", str(path))
+
+    monkeypatch.setattr(sql, "open_regular", fail)
+    assert "cannot be read (Input/output error)" in (explain_failed_read(problem, database) or "")
+
+
+@pytest.mark.parametrize("problem", [malformed(), UNREAD], ids=["error", "line"])
+def test_a_page_that_is_wrong_is_damage(database: Path, problem: object) -> None:
+    content = bytearray(database.read_bytes())
+    content[4096:8192] = b"\xff" * 4096
+    database.write_bytes(content)
+    assert explain_failed_read(problem, database) is None
+    assert explain_failed_read(problem, database.with_name("none.sqlite")) is None
 
 
 def test_a_closed_connection_is_reported_as_closed() -> None:

@@ -420,12 +420,8 @@ def find_damage(folder: Path) -> Iterator[str]:
     try:
         with project.database.reading() as connection:
             if project.database.is_sqlite:
-                yield from (
-                    f"{project.database.name}: damaged ({line})" for line in project.database.damaged_rows(connection)
-                )
-                for (line,) in connection.exec_driver_sql("PRAGMA integrity_check"):
-                    if line != "ok":
-                        yield f"{project.database.name}: damaged ({' '.join(line.split())})"
+                for find in (project.database.damaged_rows, project.database.find_corruption):
+                    yield from (f"{project.database.name}: damaged ({line})" for line in find(connection))
             for name in connection.scalars(select(photos.c.id).where(photos.c.known.is_(False))).all():
                 project.snapshots.read(connection, name)
     except DeixisError as error:

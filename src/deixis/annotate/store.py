@@ -50,7 +50,9 @@ from deixis.storage.commit_record import RECORD_ENDING, count_commit, find_lost_
 from deixis.storage.sql import (
     BEGIN_WRITE,
     SQLITE_PRAGMAS,
+    explain_failed_read,
     explain_sql_error,
+    find_corruption,
     first_line,
     hide_password,
     is_corruption,
@@ -455,10 +457,25 @@ class Database:
         if raw is None or not is_protected(raw):
             return
         try:
-            for table in PROTECTED_TABLES:
-                yield from find_damaged_rows(raw, table)
+            for problem in (line for table in PROTECTED_TABLES for line in find_damaged_rows(raw, table)):
+                if reason := self._failed_read(problem):
+                    raise UnavailableError(f"{self.name}: {reason}")
+                yield problem
         except sqlite3.Error as error:
+            if reason := self._failed_read(error):
+                raise UnavailableError(f"{self.name}: {reason}") from error
             yield first_line(error)
+
+    def find_corruption(self, connection: Connection) -> Iterator[str]:
+        """Yield one line for each thing that SQLite finds wrong with its file."""
+        raw = connection.connection.driver_connection
+        for problem in find_corruption(raw) if self.is_sqlite and raw is not None else ():
+            if reason := self._failed_read(problem):
+                raise UnavailableError(f"{self.name}: {reason}")
+            yield problem
+
+    def _failed_read(self, problem: object) -> str | None:
+        return explain_failed_read(problem, Path(self.url.database or "")) if self.is_sqlite else None
 
     def check_version(self) -> None:
         """Refuse a database without a project or of a later version; upgrade one of an earlier version."""
@@ -527,9 +544,11 @@ class Database:
         try:
             yield
         except DBAPIError as error:
+            if reason := self._failed_read(error.orig):
+                raise UnavailableError(f"{self.name}: {reason}") from error
             raise translate_error(error, f"{self.name}: ") from error
         except sqlite3.Error as error:
-            raise UnavailableError(f"{self.name}: {_explain(error)}") from error
+            raise UnavailableError(f"{self.name}: {self._failed_read(error) or _explain(error)}") from error
         except SQLAlchemyError as error:
             raise UnavailableError(f"{self.name}: {first_line(error)}") from error
 

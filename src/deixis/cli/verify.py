@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from deixis.cli.output import Json, argument, plural, print_json, progress
 from deixis.errors import DeixisError
 from deixis.storage.progress import OnProgress
+from deixis.storage.sql import CHECK_DISK
 
 _FIXES = {
     "model": "train it again, or copy it again from where it came",
@@ -19,6 +20,7 @@ _FIXES = {
     "index": "deixis index PHOTOS --into INDEX --rebuild",
     "project": "restore a backup made by deixis annotate backup",
 }
+_CHECK_AGAIN = "check the disk, then run deixis verify again"
 
 
 def verify(
@@ -35,7 +37,8 @@ def verify(
             kind, folder = _kind_of(thing)
             damage = list(_damage(kind, folder, on_progress))
             found: dict[str, Any] = {"path": thing, "kind": kind, "problems": damage}
-            reports.append(found | {"fix": _FIXES[kind] if damage else None})
+            is_unread = all(CHECK_DISK in line for line in damage)
+            reports.append(found | {"fix": (_CHECK_AGAIN if is_unread else _FIXES[kind]) if damage else None})
     if json:
         print_json(reports)
     else:

@@ -15,8 +15,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from deixis.errors import DeixisError
 from deixis.storage.checksums import TOTALS, seal, unseal
 from deixis.storage.files import read_regular
+from deixis.storage.sql import CHECK_DISK
 
 RECORD_ENDING = "-commits"
 _COMMITS = "commits"
@@ -69,7 +71,7 @@ def find_lost_commits(database: Path, connection: sqlite3.Connection) -> str | N
     except FileNotFoundError:
         return None
     except OSError as error:
-        return f"{path}: cannot be read ({error.strerror or error})"
+        raise DeixisError(f"{path}: cannot be read ({error.strerror or error}); {CHECK_DISK}") from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         return f"{path}: damaged ({' '.join(str(error).split())})"
     found = _expected(connection)

@@ -10,12 +10,13 @@ import os
 import re
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from deixis.errors import hide_passwords
+from deixis.storage.files import open_regular
 
 _SCHEMES = ("postgresql://", "postgres://")
 _POSTGRES = re.compile(r"(?P<scheme>postgres(?:ql)?(?:\+\w+)?)://(?P<rest>.*)", re.DOTALL)
@@ -28,11 +29,18 @@ SQLITE_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL")
 BEGIN_WRITE = "BEGIN IMMEDIATE"
 """Takes the write lock at once: a transaction that starts by reading could be refused the lock later."""
 
+_READ_BYTES = 2**20
+
 _PRIMARY_CODE = 0xFF
 """The bits of an extended SQLite error code that hold the primary code."""
 
 _NOT_WRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
+
+_UNREAD = re.compile("is malformed|unable to get the page|failed to get page")
+"""What SQLite says of a page that is damaged, and of one that the disk did not give."""
+
+CHECK_DISK = "check whether the disk is full or failing"
 
 _POSTGRES_REASONS = {
     "42501": "no permission for this; ask the administrator of the database",
@@ -103,13 +111,43 @@ def explain_sql_error(error: BaseException) -> str | None:
     if code in _NOT_WRITABLE:
         return f"cannot be opened ({error}); check that the file and its folder exist and are writable"
     if code == sqlite3.SQLITE_IOERR:
-        return f"cannot be read or written ({error}); check whether the disk is full or failing"
+        return f"cannot be read or written ({error}); {CHECK_DISK}"
     return None
 
 
-def is_corruption(error: BaseException) -> bool:
+def is_corruption(error: object) -> bool:
     """Return whether SQLite found bytes in a file that it cannot have written."""
     return _primary_code(error) in _DAMAGED
+
+
+def find_corruption(connection: sqlite3.Connection) -> Iterator[str]:
+    """Yield one line for each thing that SQLite finds wrong with its file."""
+    for (line,) in connection.execute("PRAGMA integrity_check"):
+        if line != "ok":
+            yield " ".join(line.split())
+
+
+def explain_failed_read(problem: object, database: Path) -> str | None:
+    """Say what to do about an SQLite file that seems to be damaged, if only reading it has failed; None if it is.
+
+    SQLite reports a failed read as damage (SQLITE_IOERR_CORRUPTFS), so the file is read and checked again. `problem` is
+    an error, or a line of ``PRAGMA integrity_check``.
+    """
+    if not (is_corruption(problem) or _UNREAD.search(str(problem))):
+        return None
+    try:
+        for path in (database, database.with_name(f"{database.name}-wal")):
+            with suppress(FileNotFoundError), open_regular(path) as file:
+                while file.read(_READ_BYTES):
+                    pass
+        options = "mode=ro&immutable=1" if is_immutable(database) else "mode=ro"
+        with closing(sqlite3.connect(f"{sqlite_uri(database)}?{options}", uri=True)) as connection:
+            found = connection.execute("PRAGMA integrity_check(1)").fetchall()
+    except OSError as error:
+        return f"cannot be read ({error.strerror or error}); {CHECK_DISK}"
+    except (sqlite3.Error, UnicodeDecodeError):
+        return None
+    return f"could not be read for a moment; {CHECK_DISK}, and try again" if found == [("ok",)] else None
 
 
 def first_line(error: BaseException) -> str:

@@ -53,7 +53,14 @@ from deixis.storage.commit_record import (
     find_lost_commits,
     write_record,
 )
-from deixis.storage.sql import BEGIN_WRITE, hide_password, is_postgres, read_transaction
+from deixis.storage.sql import (
+    BEGIN_WRITE,
+    explain_failed_read,
+    find_corruption,
+    hide_password,
+    is_postgres,
+    read_transaction,
+)
 
 if TYPE_CHECKING:
     from deixis.search.index.postgres import PostgresReader
@@ -177,10 +184,10 @@ def find_damage(folder: Path) -> Iterator[str]:
         with closing(open_for_reading(folder)) as connection, explain_errors(path):
             if lost := _lost_commits(folder, connection):
                 yield lost
-            for (line,) in connection.execute("PRAGMA integrity_check"):
-                if line != "ok":
-                    yield f"{path}: damaged ({' '.join(line.split())})"
-            yield from (f"{path}: damaged ({line})" for line in connection.damaged_rows())
+            for line in (*find_corruption(connection), *connection.damaged_rows()):
+                if reason := explain_failed_read(line, path):
+                    raise DeixisError(f"{path}: {reason}")
+                yield f"{path}: damaged ({line})"
             info = read_info(connection, path)
             after = 0
             while photos := records.photos_after(connection, after, _PHOTOS_PER_CHECK):

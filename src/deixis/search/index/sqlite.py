@@ -32,7 +32,14 @@ from deixis.storage.checksums import (
     register_checks,
 )
 from deixis.storage.commit_record import RECORD_ENDING, count_commit, start_counting
-from deixis.storage.sql import BEGIN_WRITE, SQLITE_PRAGMAS, explain_sql_error, is_immutable, sqlite_uri
+from deixis.storage.sql import (
+    BEGIN_WRITE,
+    SQLITE_PRAGMAS,
+    explain_failed_read,
+    explain_sql_error,
+    is_immutable,
+    sqlite_uri,
+)
 
 DATABASE = "index.sqlite"
 _TIMEOUT_S = 10.0
@@ -176,7 +183,7 @@ def explain_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        if reason := explain_sql_error(error):
+        if reason := explain_sql_error(error) or explain_failed_read(error, path):
             raise DeixisError(f"{path}: {reason}") from error
         problem = "a row does not match its checksum" if "user-defined function" in str(error) else str(error)
         raise damaged_index(problem, str(path), path.parent) from error
