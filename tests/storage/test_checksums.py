@@ -212,6 +212,17 @@ def test_reading_a_damaged_row_is_an_error_and_other_rows_can_be_read(
     assert len(list(find_damaged_rows(database, "words"))) == 1
 
 
+def test_a_view_in_place_of_a_table_is_not_read(database: sqlite3.Connection) -> None:
+    """One of a stranger's file had rows without end, and `deixis verify` wrote a line for each."""
+    names = [name for _, name, *_ in database.execute("PRAGMA table_info(words)")]
+    database.execute("ALTER TABLE words RENAME TO others")
+    database.execute(
+        "CREATE VIEW words AS WITH RECURSIVE rows (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM rows) "
+        f"SELECT {', '.join(f'n AS {name}' for name in names)} FROM rows"
+    )
+    assert list(find_damaged_rows(database, "words")) == ["words is not a table"]
+
+
 def test_columns_can_be_added_later(database: sqlite3.Connection) -> None:
     database.execute("ALTER TABLE words ADD COLUMN more TEXT")
     check_tables(database, TABLES)

@@ -42,6 +42,7 @@ from deixis.errors import DeixisError
 from deixis.storage.atomic import make_private, new_directory, new_file
 from deixis.storage.files import hash_file, read_regular
 from deixis.storage.progress import OnProgress, no_progress, track
+from deixis.storage.sql import CHECK_DISK
 
 if TYPE_CHECKING:
     from deixis.annotate.help.proposals import ProposalCounts
@@ -369,7 +370,7 @@ def restore_project(
     if _read_about(backup).get("database"):
         raise DeixisError(f"{backup}: not a backup, because {PROJECT_FILE} names a database elsewhere")
     for problem in find_damage(backup):
-        raise DeixisError(f"{backup}: {problem}; take another backup")
+        raise DeixisError(f"{backup}: {problem}" + ("" if CHECK_DISK in problem else "; take another backup"))
     old = None
     if replace and folder.exists():
         _read_about(folder)  # anything but a project stays

@@ -265,6 +265,10 @@ def check_tables(connection: sqlite3.Connection, tables: Iterable[str]) -> None:
 
 def find_damaged_rows(connection: sqlite3.Connection, table: str) -> Iterator[str]:
     """Yield one line for each row of a table that is damaged, if rows are missing, and if its indexes lack some."""
+    kind = connection.execute("SELECT type FROM main.sqlite_master WHERE name = ?", (table,)).fetchone()
+    if kind != ("table",):  # a view of a stranger's file may have rows without end
+        yield f"{table} is not a table"
+        return
     rows = connection.execute(f"SELECT {_COLUMN}, {_columns(connection, table)} FROM main.{table} NOT INDEXED")  # noqa: S608
     count = total = 0
     while some := rows.fetchmany(_ROWS_AT_ONCE):
