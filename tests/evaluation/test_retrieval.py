@@ -129,15 +129,29 @@ def test_a_file_blocks_and_a_matrix_give_the_same_result(tmp_path):
 
 def test_a_correct_answer_outside_the_shortlist_is_not_found():
     scores = np.eye(4)
-    found = recall_at_k(scores, i2t_shortlists=[[0, 1], [1], [3, 1], [3]], t2i_shortlists=[[0], [0], [2], [3]])
+    found = recall_at_k(scores, i2t_shortlists=[[0, 1], [1], [3, 1], [3]])
     assert found.rankings["i2t"].ranks.tolist() == [1, 1, np.inf, 1]
     assert found.rankings["i2t"].candidates.tolist() == [2, 1, 2, 1]
-    assert found.i2t_r10 == 75
-    assert found.t2i_r10 == 75
+    assert (found.i2t_r10, found.t2i_r10) == (75, 100)
     document = found.as_json()
     assert (document["i2t_meanr"], document["i2t_medr"]) == (None, 1)
     assert document["interval"]["i2t_meanr"] is document["interval"]["i2t_medr"] is None
     assert "its own shortlist" in document["protocol"]
+
+
+def test_folds_are_ranked_apart_and_together_are_the_mean_over_them():
+    rng = np.random.default_rng(3)
+    scores, owners = rng.normal(size=(12, 24)), np.repeat(np.arange(12), 2)
+    scores[owners, np.arange(24)] += 1
+    found = recall_at_k(scores, owners, folds=3)
+    parts = [slice(begin, begin + 4) for begin in (0, 4, 8)]
+    alone = [recall_at_k(scores[part, 2 * part.start : 2 * part.stop], captions_per_photo=2) for part in parts]
+    for name in ("i2t_r1", "i2t_r5", "t2i_r1", "t2i_meanr"):
+        assert found.scores[name] == pytest.approx(np.mean([each.scores[name] for each in alone]))
+    assert found.i2t_r1 > recall_at_k(scores, owners).i2t_r1
+    assert set(found.rankings["i2t"].candidates) == {8}
+    assert set(found.rankings["t2i"].candidates) == {4}
+    assert "its own fold of 3" in found.protocol
 
 
 def test_nearest_photos_agree_with_a_plain_loop_and_start_with_the_photo_itself():
@@ -187,6 +201,8 @@ def test_two_systems_are_compared_score_by_score():
         ({"photo_of_sentence": [0, 1, 2], "captions_per_photo": 1}, "not both"),
         ({"captions_per_photo": 0}, "3 × 3"),
         ({"ks": ()}, "ks"),
+        ({"folds": 4}, "folds"),
+        ({"folds": 2, "all_matches": True}, "folds"),
         ({"ks": (0,)}, "ks"),
         ({"ks": (1.5,)}, "ks"),
     ],

@@ -119,24 +119,20 @@ def compute_ranks(scores: Scores, positives: Pairs, ignored: Pairs | None = None
     return Ranks(rank_of_row, rank_of_column)
 
 
-def shortlist_ranks(
-    scores: Scores, positives: Pairs, shortlists: Sequence[npt.ArrayLike], *, of_columns: bool = False
-) -> FloatArray:
-    """Rank the best positive of every row (or column) among the candidates of its own shortlist.
+def shortlist_ranks(scores: Scores, positives: Pairs, shortlists: Sequence[npt.ArrayLike]) -> FloatArray:
+    """Rank the best positive of every row among the candidates of its own shortlist.
 
     The rank is inf if no positive is in the shortlist, and nan if the query has no positive.
     """
     blocks = as_blocks(scores)
-    queries, candidates = blocks.shape[::-1] if of_columns else blocks.shape
-    query, candidate = _flat_shortlists(shortlists, queries, candidates)
-    row, column = (candidate, query) if of_columns else (query, candidate)
+    height, width = blocks.shape
+    row, column = _flat_shortlists(shortlists, height, width)
     value = gather(blocks, row, column)
-    width = blocks.shape[1]
     right = np.isin(row * width + column, positives.cells(width))
-    best = _best(query[right], value[right], queries)
-    rank = 1 + _tally(query[~right & (value >= best[query])], queries).astype(np.float64)
-    rank[_tally(query[right], queries) == 0] = np.inf
-    rank[_tally(positives.columns if of_columns else positives.rows, queries) == 0] = np.nan
+    best = _best(row[right], value[right], height)
+    rank = 1 + _tally(row[~right & (value >= best[row])], height).astype(np.float64)
+    rank[_tally(row[right], height) == 0] = np.inf
+    rank[_tally(positives.rows, height) == 0] = np.nan
     return rank
 
 

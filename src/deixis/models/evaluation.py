@@ -277,13 +277,14 @@ def evaluate_retrieval(
     systems: Sequence[System],
     *,
     shortlist: int = 0,
+    folds: int = 1,
     out: Name | None = None,
     all_matches: bool = False,
 ) -> Evaluation:
     """Image–sentence retrieval in both directions.
 
-    With `shortlist`, each photo ranks only the sentences of this many nearest photos. `all_matches` ranks every correct
-    answer, for curves.
+    With `shortlist`, each photo ranks only the sentences of this many nearest photos, with `folds` only those of its
+    part of the photos. `all_matches` ranks every correct answer, for curves.
     """
     shortlists = None
     if shortlist:
@@ -292,23 +293,17 @@ def evaluate_retrieval(
         vectors = on.features(load(systems[0].path)).vectors()
         photo_of_sentence = sentences_of(on.photos).photo_of_sentence
         shortlists = sentence_shortlists(list(nearest_photos(vectors, shortlist)), photo_of_sentence)
-    return evaluate_ranking("retrieval", on, systems, out=out, i2t_shortlists=shortlists, all_matches=all_matches)
+    options = {"i2t_shortlists": shortlists, "folds": folds, "all_matches": all_matches}
+    return evaluate_ranking("retrieval", on, systems, out=out, **options)
 
 
-def evaluate_matrix(
-    systems: Sequence[System], captions_per_photo: int, on_progress: OnProgress, *, all_matches: bool = False
-) -> Evaluation:
-    """Image–sentence retrieval of matrices without a data set: sentence j belongs to photo j // captions_per_photo."""
+def evaluate_matrix(systems: Sequence[System], on_progress: OnProgress, **options: Any) -> Evaluation:
+    """Image–sentence retrieval of matrices without a data set; options are those of `recall_at_k`."""
     for system in systems:
         if system.is_model:
             raise DeixisError(f"{fspath(system.path)}: a model is evaluated on a data set; give --data DATA")
     on_progress("ranking", 0, None)
-    results = [
-        recall_at_k(
-            open_scores(Path(system.path)), None, captions_per_photo=captions_per_photo, all_matches=all_matches
-        )
-        for system in systems
-    ]
+    results = [recall_at_k(open_scores(Path(system.path)), **options) for system in systems]
     return _compare_rankings("retrieval", systems, results)
 
 

@@ -309,7 +309,7 @@ def check_inputs(models: TableModels, trainings: Sequence[Training]) -> None:
 
     What is missing then raises its error at once, and not when the row is reached.
     """
-    from deixis.language.vectors import PACKAGES, named_vectors
+    from deixis.language.vectors import PACKAGE, named_vectors
     from deixis.models.training.data import MatchingDataSettings, PhotoDataSettings, read_photos
 
     seen: set[object] = set()
@@ -319,7 +319,7 @@ def check_inputs(models: TableModels, trainings: Sequence[Training]) -> None:
         settings = models.settings(training, 0)
         data, values = settings.get(PhotoDataSettings), settings.to_json()
         reads_words = values.get("text_encoder", "none") != "none"
-        words = values.get("word_vectors", "none") or ("none" if reads_words else PACKAGES[0])
+        words = values.get("word_vectors", "none") or ("none" if reads_words else PACKAGE)
         if isinstance(data, MatchingDataSettings) and not reads_words and data.text_features == "tfidf":
             words = "none"
         if words != "none" and words not in seen:

@@ -18,7 +18,7 @@ from deixis.data.dataset import FEATURES, Dataset
 from deixis.errors import DeixisError
 from deixis.language import features
 from deixis.language.features import COMPONENTS, HGLMM_DIMENSION, TextFeatures
-from deixis.language.vectors import PACKAGES, named_vectors
+from deixis.language.vectors import PACKAGE, named_vectors
 from deixis.storage import artifacts
 from deixis.storage.artifacts import damaged
 from deixis.storage.atomic import MARK, exclusive_lock, explain_os_errors, make_parents, new_file
@@ -103,7 +103,7 @@ def recipe_of(
         raise DeixisError(f"text features {kind!r} do not exist; choose {', '.join(KINDS)}")
     if kind == "tfidf":
         return Recipe(kind, "", features.TfIdf)
-    words = named_vectors(vectors or PACKAGES[0])
+    words = named_vectors(vectors or PACKAGE)
     changed = {"components": (components, COMPONENTS)} if kind in ("fisher", "hglmm") else {}
     changed |= {"dim": (dimension, HGLMM_DIMENSION)} if kind == "hglmm" else {}
     sizes = ",".join(f"{name}={size}" for name, (size, usual) in changed.items() if size != usual)

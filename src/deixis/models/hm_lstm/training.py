@@ -15,7 +15,7 @@ import torch
 
 from deixis.data.dataset import Photos
 from deixis.errors import DatasetError
-from deixis.language.vectors import PACKAGES, SHIPPED, WordVectors, named_vectors
+from deixis.language.vectors import PACKAGE, SHIPPED, WordVectors, named_vectors
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.hm_lstm.correspondence import (
     Correspondences,
@@ -58,7 +58,7 @@ def prepare_data(run: Run) -> HMLSTMTrainingData:
             f"{run.dataset.path}: correspondence=gold needs boxes of phrases, and the data set has none; import it "
             "with --entities, or set correspondence=mixed"
         )
-    vectors = named_vectors(data.word_vectors or PACKAGES[0])
+    vectors = named_vectors(data.word_vectors or PACKAGE)
     train = run.read_training_photos(data.feature_source, sentences=True)
     parsed = _parse(run, train, gold)
     return HMLSTMTrainingData(
