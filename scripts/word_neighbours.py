@@ -50,9 +50,8 @@ def main() -> None:
     share = related[having].sum(axis=1) / (len(words) - 1)
     chance = 1 - (1 - share) ** options.near
     print(f"{len(having):,} of {len(words):,} words have a related word")
-    print(
-        f"related word among the {options.near} nearest: {100 * found.mean():.1f} %, by chance {100 * chance.mean():.1f} %"
-    )
+    shares = f"{100 * found.mean():.1f} %, by chance {100 * chance.mean():.1f} %"
+    print(f"related word among the {options.near} nearest: {shares}")
     for word in options.words:
         number = model.vocabulary.id_of(word)
         print(f"{word}: {'unknown' if number is None else ', '.join(words[near] for near in nearest[number])}")

@@ -84,13 +84,21 @@ def retrieval(
     if curve:
         check_curve_path(curve)
     systems = _systems(scores, model, against)
-    options = {"folds": folds, "all_matches": bool(curve)}
     if data is None:
         with progress() as on_progress:
-            found = evaluate_matrix(systems, on_progress, captions_per_photo=captions_per_photo, **options)
+            found = evaluate_matrix(
+                systems, on_progress, captions_per_photo=captions_per_photo, folds=folds, all_matches=bool(curve)
+            )
     else:
         with _open_data(data, split, images, features) as on:
-            found = evaluate_retrieval(on, systems, shortlist=shortlist or 0, out=out if model else None, **options)
+            found = evaluate_retrieval(
+                on,
+                systems,
+                shortlist=shortlist or 0,
+                folds=folds,
+                out=out if model else None,
+                all_matches=bool(curve),
+            )
     _print(found, data, split, json)
     if curve:
         hint(write_curves(curve, found.rankings))
