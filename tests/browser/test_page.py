@@ -225,13 +225,20 @@ def test_near_duplicates_are_counted_and_shown_with_the_photo(
     page: Page, site: Site, collection: FakeCollection
 ) -> None:
     collection.alike = tuple(hit for hit in collection.like(None) if hit.path.stem == "cat")
-    page.goto(site() + "?q=dog")
+    page.goto(site() + "?q=o")
     expect(tiles(page).first).to_contain_text("+1 alike")
     tiles(page).first.click()
     page.get_by_role("button", name="cat.jpg").click()
     expect(page.locator(".about")).to_contain_text("cat.jpg")
     page.go_back()
+    expect(page.locator(".about")).to_contain_text("boat.jpg")
+    page.go_forward()
+    expect(page.get_by_text("1 of 2")).to_be_visible()
+    expect(page.get_by_role("button", name="boat.jpg")).to_be_visible()
+    page.keyboard.press("ArrowRight")  # not to the first of all
     expect(page.locator(".about")).to_contain_text("dog.jpg")
+    page.keyboard.press("Escape")
+    expect(tiles(page)).to_have_count(2)
 
 
 def test_an_empty_index_says_how_to_fill_it_and_shows_its_first_photos_without_a_reload(
@@ -609,7 +616,12 @@ def test_the_back_button_returns_to_the_previous_view(page: Page, site: Site) ->
     expect(page.locator(".stage")).to_be_visible()
     page.go_back()
     expect(tiles(page)).to_have_count(1)
-    page.go_back()
+    for _ in range(2):
+        tiles(page).first.click()
+        expect(page.locator(".stage")).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(tiles(page)).to_have_count(1)
+    page.go_back()  # photos that were opened and closed need no steps
     expect(tiles(page)).to_have_count(5)
 
 

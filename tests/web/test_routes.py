@@ -192,6 +192,7 @@ def test_photos_are_downloaded_as_one_zip(client: TestClient, folder: Path) -> N
         assert archive.read(names[1]) == (folder / names[1]).read_bytes()
         assert archive.read("not included.txt").decode() == f"{photos[1]['name']}: cannot be read\n"
     assert client.post("/api/download", data={"photos": "0-0"}).status_code == 404
+    assert "at most 1,000" in error_of(client.post("/api/download", data={"photos": ",".join(ids * 400)}))
 
 
 def test_names_in_a_zip_lead_to_no_other_folder_and_differ(tmp_path: Path) -> None:

@@ -32,7 +32,12 @@ function currentState(): PageState {
 
 export type Navigate = (to: Partial<PageState>, how?: "push" | "replace") => void;
 
-export function usePageState(): [PageState, Navigate] {
+interface Entry {
+  opened: number; // photos opened from each other since the page with many
+}
+
+/** The state, a function that changes it, and one that goes back from a photo to the page from which it was opened. */
+export function usePageState(): [PageState, Navigate, () => void] {
   const [state, setState] = useState(currentState);
   useEffect(() => {
     const follow = () => setState(currentState());
@@ -40,10 +45,18 @@ export function usePageState(): [PageState, Navigate] {
     return () => removeEventListener("popstate", follow);
   }, []);
   const go: Navigate = (to, how = "push") => {
-    const next = { ...currentState(), ...to };
-    if (how === "push") history.pushState(null, "", addressOf(next));
+    const current = currentState();
+    const next = { ...current, ...to };
+    const before = (history.state as Entry | null)?.opened ?? 0;
+    const opened = !next.photo || (current.photo && !before) ? 0 : current.photo ? before + 1 : 1;
+    if (how === "push") history.pushState({ opened } satisfies Entry, "", addressOf(next));
     else history.replaceState(history.state, "", addressOf(next));
     setState(next);
   };
-  return [state, go];
+  const leavePhoto = () => {
+    const { opened } = (history.state as Entry | null) ?? { opened: 0 };
+    if (opened) history.go(-opened);
+    else go({ photo: "" }, "replace"); // opened by its address
+  };
+  return [state, go, leavePhoto];
 }

@@ -14,7 +14,7 @@ import type { MarkedPhrase } from "./sentence";
 import { useUpload } from "./upload";
 
 export function App() {
-  const [state, go] = usePageState();
+  const [state, go, close] = usePageState();
   const [dropped, setDropped] = useState<File | null>(null);
   const [activePhrase, setActivePhrase] = useState<number | null>(null);
   const field = useRef<HTMLTextAreaElement>(null);
@@ -58,8 +58,9 @@ export function App() {
     go({ photo: photo.id }, state.photo ? "replace" : "push");
     if (!state.photo) scrollTo({ top: 0 });
   };
-  const close = () => go({ photo: "" }, "replace");
-  const step = (by: number) => open(photos.findIndex(({ id }) => id === state.photo) + by);
+  // Where the open photo is among the tiles, itself or as one of those that are almost the same.
+  const index = photos.findIndex((tile) => [tile, ...tile.duplicates].some(({ id }) => id === state.photo));
+  const step = index < 0 ? undefined : (by: number) => open(index + by);
 
   useLayoutEffect(() => {
     const onKeyDown = (event: KeyboardEvent) => {
@@ -74,8 +75,8 @@ export function App() {
         if (state.photo) close();
         else if (isLooking) setLooking(false);
         else setChosen(null);
-      } else if (state.photo && !isTyping && event.key === "ArrowLeft") step(-1);
-      else if (state.photo && !isTyping && event.key === "ArrowRight") step(1);
+      } else if (state.photo && !isTyping && event.key === "ArrowLeft") step?.(-1);
+      else if (state.photo && !isTyping && event.key === "ArrowRight") step?.(1);
     };
     addEventListener("keydown", onKeyDown);
     return () => removeEventListener("keydown", onKeyDown);
@@ -93,7 +94,6 @@ export function App() {
     go({ ...HOME, q }, how);
   }, []);
   const ask = (q: string) => type(q, "push");
-  const index = photos.findIndex(({ id }) => id === state.photo);
   const shown = photos[index];
   const sentence = typed.q === state.q ? typed.sentence : state.q;
   const onSentence = (text: string) => setTyped({ q: state.q, sentence: text });
@@ -140,11 +140,11 @@ export function App() {
           query={isSearch ? state.q : ""}
           sentence={isSearch || typed.q === state.q ? sentence : ""}
           onSentence={onSentence}
-          next={photos[index + 1]?.id}
+          next={shown && photos[index + 1]?.id}
           isFavourite={favourites.ids.has(state.photo)}
           onFavourite={() => favourites.change([state.photo], favourites.ids.has(state.photo))}
           position={index >= 0 && photos.length > 1 ? `${index + 1} of ${photos.length}` : ""}
-          alike={shown?.duplicates ?? []}
+          alike={shown ? [shown, ...shown.duplicates].filter(({ id }) => id !== state.photo) : []}
           onOpen={(photo) => go({ photo })}
           onBack={close}
           onStep={step}

@@ -115,7 +115,7 @@ function Folders({ folders, isChosen, onChoose }: FoldersProps) {
   const [open, setOpened] = useState<ReadonlySet<string>>(new Set());
   const current = folders.find(({ name }) => isChosen(name))?.name;
   const top = folders.filter(({ name }) => !name.includes("/"));
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!isOpen) return;
     // Those above the chosen one, and the only one at the top, are open.
     setOpened(new Set([...(top.length === 1 ? [top[0]!.name] : []), ...(current ? above(current) : [])]));

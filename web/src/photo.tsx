@@ -236,14 +236,16 @@ export function PhotoView(props: Props) {
             </p>
             <p class="photo-actions">
               <button onClick={() => props.onLike?.(id)}>More like this</button>
-              <span class="steps">
-                <button class="quiet" onClick={() => props.onStep?.(-1)} aria-label="Previous photo">
-                  ←
-                </button>
-                <button class="quiet" onClick={() => props.onStep?.(1)} aria-label="Next photo">
-                  →
-                </button>
-              </span>
+              {props.onStep && (
+                <span class="steps">
+                  <button class="quiet" onClick={() => props.onStep?.(-1)} aria-label="Previous photo">
+                    ←
+                  </button>
+                  <button class="quiet" onClick={() => props.onStep?.(1)} aria-label="Next photo">
+                    →
+                  </button>
+                </span>
+              )}
             </p>
           </footer>
         )}

@@ -11,6 +11,8 @@ interface Props {
   onAlbums: () => void; // the albums have changed
 }
 
+const MOST = 1000; // photos of a request
+
 /** Select several photos, and copy their paths, save their files, or make them favourites or an album. */
 export function Selection({ q, chosen, favourites, onChosen, onAlbums }: Props) {
   const [note, setNote] = useState("");
@@ -22,8 +24,8 @@ export function Selection({ q, chosen, favourites, onChosen, onAlbums }: Props) 
       </button>
     );
   const ids = [...chosen];
-  const isNone = !ids.length;
-  const areFavourites = !isNone && ids.every((id) => favourites.ids.has(id));
+  const isRefused = !ids.length || ids.length > MOST;
+  const areFavourites = !isRefused && ids.every((id) => favourites.ids.has(id));
   const current = /(?:^|\s)album:(?:"((?:[^"]|"")*)"|(\S+))/i.exec(q);
   const shown = (current?.[1]?.replaceAll('""', '"') ?? current?.[2] ?? "").trim();
   const copy = async () => {
@@ -45,11 +47,14 @@ export function Selection({ q, chosen, favourites, onChosen, onAlbums }: Props) 
   };
   return (
     <div class="selection" aria-live="polite">
-      <span>{ids.length ? `${counted(ids.length)} selected` : "Select photos by a click, or several with Shift"}</span>
-      <button disabled={isNone} onClick={() => api.download(ids)}>
+      <span>
+        {ids.length ? `${counted(ids.length)} selected` : "Select photos by a click, or several with Shift"}
+        {ids.length > MOST && `; at most ${MOST.toLocaleString("en")} at once`}
+      </span>
+      <button disabled={isRefused} onClick={() => api.download(ids)}>
         Download
       </button>
-      <button disabled={isNone} onClick={async () => setNote(await favourites.change(ids, areFavourites))}>
+      <button disabled={isRefused} onClick={async () => setNote(await favourites.change(ids, areFavourites))}>
         {areFavourites ? "☆ No favourites" : "★ Favourites"}
       </button>
       <form
@@ -66,14 +71,14 @@ export function Selection({ q, chosen, favourites, onChosen, onAlbums }: Props) 
           maxLength={80}
           onInput={(event) => setAlbum(event.currentTarget.value)}
         />
-        <button disabled={isNone || !album.trim()}>Add to album</button>
+        <button disabled={isRefused || !album.trim()}>Add to album</button>
       </form>
       {shown && (
-        <button disabled={isNone} onClick={() => change(shown, true)}>
+        <button disabled={isRefused} onClick={() => change(shown, true)}>
           Remove from album
         </button>
       )}
-      <button disabled={isNone} onClick={copy}>
+      <button disabled={isRefused} onClick={copy}>
         Copy paths
       </button>
       <button

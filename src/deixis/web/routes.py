@@ -409,7 +409,9 @@ def mark_album(context: Context, name: Annotated[str, fastapi.Path(max_length=80
 
 @router.post("/download", summary="Photos as one zip file", response_class=Response)
 async def download(context: Context, photos: Annotated[str, Form(description="Ids, separated by commas.")]) -> Response:
-    ids = photos.split(",")[:MAX_PAGE]
+    ids = photos.split(",")
+    if len(ids) > MAX_PAGE:
+        raise DeixisError(f"{len(ids):,} photos: a zip file has at most {MAX_PAGE:,}")
     chosen = await context.search_executor.run(lambda: [context.photo(photo_id) for photo_id in ids])
     return ZipDownload([(photo.path, photo.root) for photo in chosen])
 
