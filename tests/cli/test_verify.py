@@ -70,6 +70,14 @@ def test_damage_is_found_and_a_remedy_is_named(
     assert str(folder) in error
 
 
+def test_an_index_is_found_by_its_name(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    (tmp_path / "deixis").mkdir()
+    save_index(tmp_path).rename(tmp_path / "deixis" / "mine.deixis")
+    assert "@mine: index, no damage found" in command("verify", "@mine")[0]
+    assert "@other" in command.error("verify", "@other")
+
+
 def test_a_model_without_checksums_is_not_called_sound(command: Command, tmp_path: Path) -> None:
     folder = save_model(tmp_path)
     without_checksums(folder)

@@ -390,8 +390,12 @@ def test_near_duplicates_of_a_month_are_one_result_of_a_listing(tmp_path: Path) 
         Image.open(CAT).save(tmp_path / "mine" / f"{name}.jpg", exif=exif)
     index_photos(tmp_path / "mine", tmp_path / "index")
     with open_index(tmp_path / "index") as photos:
-        listed = [[hit.path.stem, *(other.path.stem for other in hit.duplicates)] for hit in photos.browse()]
-    assert listed == [["c"], ["b", "a"]]
+        listed, most, one = (
+            [[hit.path.stem, *(other.path.stem for other in hit.duplicates)] for hit in hits]
+            for hits in (photos.browse(), photos.search("in:mine", 2), photos.search("in:mine", 1))
+        )
+    assert listed == most == [["c"], ["b", "a"]]
+    assert one == [["c"]]
 
 
 def test_albums_and_favourites_are_filters_and_follow_the_photos(tmp_path: Path) -> None:

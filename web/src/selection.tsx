@@ -55,7 +55,7 @@ export function Selection({ q, chosen, favourites, onChosen, onAlbums }: Props) 
         Download
       </button>
       <button disabled={isRefused} onClick={async () => setNote(await favourites.change(ids, areFavourites))}>
-        {areFavourites ? "☆ No favourites" : "★ Favourites"}
+        {areFavourites ? "☆ Remove from favourites" : "★ Favourites"}
       </button>
       <form
         class="to-album"

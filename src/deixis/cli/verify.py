@@ -24,7 +24,10 @@ _CHECK_AGAIN = "check the disk, then run deixis verify again"
 
 
 def verify(
-    things: Annotated[list[str], argument("INDEX|DATA|MODEL|PROJECT…", "What to check, by path or name of a model.")],
+    things: Annotated[
+        list[str],
+        argument("INDEX|DATA|MODEL|PROJECT…", "What to check: a path, @NAME of an index, or name of a model."),
+    ],
     json: Json = False,
 ) -> None:
     """Check all files of an index, data set, model or project.
@@ -60,9 +63,10 @@ def _kind_of(thing: str) -> tuple[str, Path]:
     """Return what a path holds, by its content, and the directory to read."""
     from deixis.models.installed import SHIPPED, model_folder
     from deixis.search.index.sqlite import DATABASE
+    from deixis.search.places import index_place
     from deixis.storage.artifacts import CONFIG
 
-    folder = Path(thing)
+    folder = Path(index_place(thing) if thing.startswith("@") else thing)
     if (folder / DATABASE).exists():
         return "index", folder
     if (folder / "project.json").exists():

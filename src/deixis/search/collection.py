@@ -211,7 +211,7 @@ class PhotoCollection:
             found = 0
             own, vector = (None, None) if like is None else self._photo_vector(snapshot, like)
             if not (required or excluded) and vector is None:
-                hits, found = _by_date(snapshot, query.photo_filter, 0, top, grouped), searched
+                hits, found = _newest(snapshot, query.photo_filter, top, searched, grouped), searched
             else:
                 similar = None if vector is None else (own, vector, like_weight)
                 numbers, logits = self._find(snapshot, required, excluded, query.photo_filter, similar, everything)
@@ -754,6 +754,14 @@ def _candidates(
     if vector is not None:
         found.append(snapshot.nearest(vector, _CANDIDATES, photo_filter))
     return np.unique(np.concatenate(found)) if found else snapshot.numbers(photo_filter)[-_MAX_SCORED:]
+
+
+def _newest(snapshot: IndexSnapshot, photo_filter: PhotoFilter, top: int, searched: int, grouped: bool) -> list[Hit]:
+    """Return the first results by date; a group of photos is one result."""
+    count = top
+    while len(hits := _by_date(snapshot, photo_filter, 0, count, grouped)) <= top and count < searched:
+        count *= 2
+    return hits[:top]
 
 
 def _by_date(snapshot: IndexSnapshot, photo_filter: PhotoFilter, begin: int, count: int, grouped: bool) -> list[Hit]:
