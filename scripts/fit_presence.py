@@ -48,7 +48,7 @@ from deixis.models.grounding import EmbeddingPipeline, load_embedding_model, loa
 from deixis.models.installed import model_folder
 from deixis.models.presence import PresenceCalibration, PresenceModel, shipped_groups
 from deixis.search.trial import Relevance, words_of
-from deixis.storage.artifacts import fingerprint_artifact, update_settings
+from deixis.storage.artifacts import fingerprint_artifact, read_config, write_config
 
 OWN, NAMED, OTHER, NEAR, NEAREST = KINDS = ("own", "named", "other", "near", "nearest")
 ABSENT_KINDS = {OWN: (OTHER,), NAMED: (NEAR, NEAREST)}
@@ -146,7 +146,9 @@ def main() -> None:
     fitted = PresenceCalibration(grounder.encoder.fingerprint, name, fingerprint, fit(asked, _SCORES).weights)
     others = [each for each in grounder.model.presence_calibrations if each.encoder != fitted.encoder]
     folder = model_folder(options.model)
-    update_settings(folder, {PRESENCE: [asdict(each) for each in (*others, fitted)]})
+    config = read_config(folder)
+    config["settings"][PRESENCE] = [asdict(each) for each in (*others, fitted)]
+    write_config(folder, config)
     print(f"{fitted}\nwritten: {folder}")
 
 

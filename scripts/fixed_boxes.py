@@ -6,7 +6,6 @@ that covers the most of the remaining ones, and so on.
 
 from __future__ import annotations
 
-import json
 from itertools import combinations, product
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import numpy.typing as npt
 from deixis import geometry
 from deixis.errors import DeixisError
 from deixis.storage.atomic import new_file
-from deixis.storage.checksums import seal_text
+from deixis.storage.checksums import seal
 from deixis.vision.proposals import FixedProposer
 
 IOU = 0.5
@@ -56,6 +55,5 @@ def fit(boxes: npt.ArrayLike, count: int) -> FixedProposer:
 
 def save(proposer: FixedProposer, path: Path) -> None:
     """Write the boxes as JSON for `FixedProposer.load`."""
-    lines = ",\n".join(json.dumps(box) for box in proposer.boxes.tolist())
     with new_file(path) as partial:
-        partial.write_bytes(seal_text(f'{{"boxes": [\n{lines}\n]}}'))
+        partial.write_bytes(seal({"boxes": proposer.boxes.tolist()}))

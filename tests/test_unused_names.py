@@ -21,8 +21,6 @@ REASONS = {
     "deixis.models.pipeline.Pipeline.from_pretrained": "public API",
     "deixis.models.pipeline.Pipeline.save_pretrained": "public API",
     "deixis.language.sentence.Phrase.is_node": "public API",
-    "deixis.storage.artifacts.add_checksums": "needs the writer of config.json; called by scripts/add_checksums.py",
-    "deixis.storage.artifacts.update_settings": "needs the writer of config.json; called by scripts/fit_presence.py",
     "deixis.storage.remote.RemotePath.is_absolute": "part of the interface of Path",
     "deixis.vision.encoders.saved.save_network": "writes what the package reads; called by scripts/export_encoder.py",
     "deixis.vision.proposals.head.save_head": "writes what the package reads; called by scripts/export_encoder.py",

@@ -20,7 +20,7 @@ from deixis.models.grounding import EmbeddingPipeline, Grounding, PhotoProposals
 from deixis.models.installed import SHIPPED
 from deixis.models.presence import PresenceCalibration, find_thing, read_groups, shipped_groups
 from deixis.search.encoder import SearchEncoder
-from deixis.storage.artifacts import fingerprint_artifact, read_config, update_settings
+from deixis.storage.artifacts import fingerprint_artifact, read_config, write_config
 
 CAT = SAMPLES / "images" / "cat.jpg"
 SENTENCE = "A cat with green eyes looks at a brown bear, a woman and a dog."
@@ -134,6 +134,12 @@ def test_a_search_and_its_grounder_share_the_photo_model() -> None:
     assert opened.photo_model is encoder.photo_model
 
 
+def set_presence(folder: Path, fits: list[dict[str, object]]) -> None:
+    config = read_config(folder)
+    config["settings"][PRESENCE] = fits
+    write_config(folder, config)
+
+
 def test_a_saved_grounder_keeps_its_fit_and_settings_can_be_replaced_alone(
     grounder: GrounderPipeline, tmp_path: Path
 ) -> None:
@@ -141,7 +147,7 @@ def test_a_saved_grounder_keeps_its_fit_and_settings_can_be_replaced_alone(
     again = cast(GrounderPipeline, deixis.load(tmp_path / "copy"))
     assert again.model.presence_calibrations == grounder.model.presence_calibrations
     before = fingerprint_artifact(tmp_path / "copy")
-    update_settings(tmp_path / "copy", {PRESENCE: []})
+    set_presence(tmp_path / "copy", [])
     assert fingerprint_artifact(tmp_path / "copy") == before  # indexes stay valid
     assert cast(GrounderPipeline, deixis.load(tmp_path / "copy")).model.presence_calibrations == ()
     assert read_config(tmp_path / "copy")["settings"]["box_sets"]
@@ -150,7 +156,7 @@ def test_a_saved_grounder_keeps_its_fit_and_settings_can_be_replaced_alone(
 def test_a_fit_with_a_wrong_number_of_weights_is_refused(grounder: GrounderPipeline, tmp_path: Path) -> None:
     grounder.save_pretrained(tmp_path / "copy")
     one = {"encoder": "e", "photo_model": "two-branch", "fingerprint": "f", "weights": [1, 2]}
-    update_settings(tmp_path / "copy", {PRESENCE: [one]})
+    set_presence(tmp_path / "copy", [one])
     with pytest.raises(DeixisError, match="config.json"):
         deixis.load(tmp_path / "copy")
 

@@ -260,14 +260,6 @@ def test_lines_of_nested_phrases_are_stacked() -> None:
         assert bars[0] >= bars[1] + SIZES.line
 
 
-def test_a_right_to_left_sentence_starts_on_the_right() -> None:
-    phrase = MarkedPhrase(0, 3, Mark(1))
-    columns = np.flatnonzero(where(draw("כלב רץ", phrase), Mark(1).colour).any(axis=0))
-    assert columns.min() > 300
-    assert columns.max() >= 598
-    assert np.flatnonzero(where(draw("dog runs", phrase), Mark(1).colour).any(axis=0)).min() == 0
-
-
 @pytest.mark.parametrize(
     "text",
     [

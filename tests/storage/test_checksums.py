@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from add_checksums import add_checksums
 
 from deixis.errors import DeixisError
-from deixis.storage.artifacts import CONFIG, WEIGHTS, Artifact, add_checksums, read_artifact, write_artifact
+from deixis.storage.artifacts import CONFIG, WEIGHTS, Artifact, read_artifact, write_artifact
 from deixis.storage.checksums import (
     BLOCK,
     CheckedFile,

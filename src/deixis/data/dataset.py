@@ -212,13 +212,8 @@ class Dataset:
         chain_ids = chains["id"]
 
         def mention(row: int) -> Mention:
-            chain = mentions["chain"][row]
-            return Mention(
-                mentions["start"][row],
-                mentions["end"][row],
-                None if chain is None else chain_ids[chain - first_chain],
-                tuple(mentions["types"][row]),
-            )
+            start, end, of, types = (mentions[name][row] for name in ("start", "end", "chain", "types"))
+            return Mention(start, end, None if of is None else chain_ids[of - first_chain], tuple(types))
 
         def caption(row: int) -> Caption:
             text = captions["text"][row]
@@ -227,27 +222,22 @@ class Dataset:
                 text,
                 tuple(Token(text[start:stop_], start, stop_) for start, stop_ in offsets),
                 tuple(mention(m) for m in mentions_of[row]),
-                captions["related"][row],
-                captions["tree"][row],
-                captions["region_phrase"][row],
+                *(captions[name][row] for name in ("related", "tree", "region_phrase")),
             )
+
+        def chain(row: int) -> Chain:
+            return Chain(*(chains[name][row] for name in ("id", "scene", "no_box", "annotated")))
+
+        def box(row: int) -> Box:
+            corners = boxes["x1"][row], boxes["y1"][row], boxes["x2"][row], boxes["y2"][row]
+            return Box(corners, tuple(chain_ids[of - first_chain] for of in boxes["chains"][row]), boxes["label"][row])
 
         for row in range(stop - first):
             yield Photo(
                 photos["id"][row],
-                tuple(caption(c) for c in captions_of[row]),
-                tuple(
-                    Chain(chain_ids[c], chains["scene"][c], chains["no_box"][c], chains["annotated"][c])
-                    for c in chains_of[row]
-                ),
-                tuple(
-                    Box(
-                        (boxes["x1"][b], boxes["y1"][b], boxes["x2"][b], boxes["y2"][b]),
-                        tuple(chain_ids[c - first_chain] for c in boxes["chains"][b]),
-                        boxes["label"][b],
-                    )
-                    for b in boxes_of[row]
-                ),
+                tuple(map(caption, captions_of[row])),
+                tuple(map(chain, chains_of[row])),
+                tuple(map(box, boxes_of[row])),
                 photos["width"][row],
                 photos["height"][row],
                 photos["file"][row],

@@ -86,16 +86,11 @@ def compute_statistics(dataset: Dataset, split: str | None = None) -> Statistics
     mentions_of_chain = np.bincount(mention_chain[visual], minlength=len(chain_in))
     phrase = np.asarray(tables["captions"]["region_phrase"].combine_chunks())
     tokens = pc.list_value_length(tables["captions"]["token_starts"]).to_numpy()
-    rows = [
-        _type_row(
-            name,
-            int(of_type.sum()),
-            int(mentions_of_chain[of_type].sum()),
-            int(boxes_of_chain[of_type].sum()),
-            100 * _ratio(len(np.unique(chain_photo[of_type])), int(photo_in.sum())),
-        )
-        for name, of_type in _types(tables["mentions"], visual, mention_chain, len(chain_in))
-    ]
+    rows = []
+    for name, own in _types(tables["mentions"], visual, mention_chain, len(chain_in)):
+        count, named, drawn = (int(each.sum()) for each in (own, mentions_of_chain[own], boxes_of_chain[own]))
+        percent = 100 * _ratio(len(np.unique(chain_photo[own])), int(photo_in.sum()))
+        rows.append(TypeRow(name, count, named, drawn, percent, _ratio(named, count), _ratio(drawn, count)))
     inside = boxes_of_chain[chain_in]
     photos, sentences = int(photo_in.sum()), int((caption_in & ~phrase).sum())
     captions, mentions, boxes = int(caption_in.sum()), int(visual.sum()), int(box_in.sum())
@@ -122,10 +117,6 @@ def compute_statistics(dataset: Dataset, split: str | None = None) -> Statistics
         boxes_per_chain=_ratio(sum(row.boxes for row in rows), type_chains),
         types=tuple(sorted(rows, key=lambda row: _paper_order(row.type))),
     )
-
-
-def _type_row(name: str, chains: int, mentions: int, boxes: int, photos_percent: float) -> TypeRow:
-    return TypeRow(name, chains, mentions, boxes, photos_percent, _ratio(mentions, chains), _ratio(boxes, chains))
 
 
 def _types(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from PIL import Image, ImageDraw
 
+from deixis import geometry
 from deixis.data.images import flatten
 from deixis.errors import DeixisError
 from deixis.pictures.style import (
@@ -182,10 +183,10 @@ def _draw_boxes(
     pen = ImageDraw.Draw(picture)
     drawn: list[Rectangle] = []
     outlined: list[tuple[Mark, Rectangle]] = []
-    for mark, box in sorted(boxes, key=lambda item: -_area(item[1])):
+    for mark, box in sorted(boxes, key=lambda item: -geometry.area(item[1])):
         fitted = _visible(box, picture.size, 4 * sizes.line)
         # Boxes at the same location are drawn inside each other.
-        alike = sum(_nearly_same(fitted, other, sizes.line) for other in drawn)
+        alike = sum(all(abs(a - b) <= sizes.line for a, b in zip(fitted, other, strict=True)) for other in drawn)
         drawn.append(fitted)
         inner = _inset(fitted, alike * (sizes.line + 2 * sizes.rim))
         _draw_outline(pen, inner, mark, sizes, DOTTED if box in dotted else mark.dash)
@@ -198,14 +199,9 @@ def _draw_boxes(
         draw_tag(pen, (x1, y1), mark, sizes)
 
 
-def _area(box: Rectangle) -> float:
-    return (box[2] - box[0]) * (box[3] - box[1])
-
-
 def _visible(box: Rectangle, size: tuple[int, int], least: int) -> Rectangle:
     """The part of a box inside the photo, enlarged to a visible size."""
-    x1, x2 = _visible_side(box[0], box[2], size[0], least)
-    y1, y2 = _visible_side(box[1], box[3], size[1], least)
+    (x1, x2), (y1, y2) = (_visible_side(box[axis], box[axis + 2], size[axis], least) for axis in (0, 1))
     return x1, y1, x2, y2
 
 
@@ -214,10 +210,6 @@ def _visible_side(start: float, end: float, length: int, least: int) -> tuple[fl
     missing = max(least - (end - start), 0)
     start = min(max(start - missing / 2, 0), max(length - least, 0))
     return start, min(max(end, start + least), length)
-
-
-def _nearly_same(one: Rectangle, other: Rectangle, distance: float) -> bool:
-    return all(abs(a - b) <= distance for a, b in zip(one, other, strict=True))
 
 
 def _inset(box: Rectangle, by: float) -> Rectangle:
@@ -314,13 +306,12 @@ def draw_sentence(text: str, phrases: Sequence[MarkedPhrase], width: int, sizes:
     pitch = ascent + descent + stack + round(sizes.text * 0.25)
     picture = Image.new("RGB", (width, max(1, pitch * len(lines))), WHITE)
     pen = ImageDraw.Draw(picture)
-    right_to_left = _is_right_to_left(text)
     for row, line in enumerate(lines):
         top = row * pitch
-        offsets = _offsets(line, width, right_to_left=right_to_left)
+        offsets = [0.0, *accumulate(piece.width for piece in line)][:-1]
         _draw_backgrounds(pen, phrases, levels, line, offsets, top, sizes)
         for piece, x in zip(line, offsets, strict=True):
-            _draw_piece(pen, piece, x, top + ascent, sizes, right_to_left=right_to_left)
+            _draw_piece(pen, piece, x, top + ascent, sizes)
     return picture
 
 
@@ -386,19 +377,15 @@ def _lines(pieces: Sequence[_Piece], width: float, sizes: Sizes) -> Iterator[lis
             line += word
         else:
             if line:
-                yield _without_last_space(line)
+                yield line[:-1] if line[-1].is_space else line
             *full, line = _cut(word, width, sizes)
             yield from full
     if line:
-        yield _without_last_space(line)
+        yield line[:-1] if line[-1].is_space else line
 
 
 def _length(pieces: Sequence[_Piece]) -> float:
     return sum(piece.width for piece in pieces)
-
-
-def _without_last_space(line: list[_Piece]) -> list[_Piece]:
-    return line[:-1] if line[-1].is_space else line
 
 
 def _cut(word: Sequence[_Piece], width: float, sizes: Sizes) -> list[list[_Piece]]:
@@ -406,29 +393,12 @@ def _cut(word: Sequence[_Piece], width: float, sizes: Sizes) -> list[list[_Piece
     parts: list[list[_Piece]] = [[]]
     for piece in word:
         whole = piece.width <= width or not piece.text or piece.is_score
-        for part in [piece] if whole else _letters(piece, sizes):
+        letters = (replace(piece, text=each, width=font(sizes.text).getlength(each)) for each in piece.text)
+        for part in [piece] if whole else letters:
             if parts[-1] and _length(parts[-1]) + part.width > width:
                 parts.append([])
             parts[-1].append(part)
     return parts
-
-
-def _letters(piece: _Piece, sizes: Sizes) -> list[_Piece]:
-    return [replace(piece, text=c, width=font(sizes.text).getlength(c)) for c in piece.text]
-
-
-def _is_right_to_left(text: str) -> bool:
-    """Whether the first letter with a direction is right-to-left, as in Hebrew and Arabic."""
-    directions = (unicodedata.bidirectional(letter) for letter in text)
-    return next((d != "L" for d in directions if d in ("L", "R", "AL")), False)
-
-
-def _offsets(line: Sequence[_Piece], width: int, *, right_to_left: bool) -> list[float]:
-    """Left edge of each piece of a line."""
-    ends = list(accumulate(piece.width for piece in line))
-    if right_to_left:
-        return [width - end for end in ends]
-    return [0.0, *ends[:-1]]
 
 
 def _draw_backgrounds(
@@ -456,16 +426,11 @@ def _draw_backgrounds(
             draw_line(pen, (left, bar, right, bar + sizes.line), mark.colour, mark.dash)
 
 
-def _draw_piece(
-    pen: ImageDraw.ImageDraw, piece: _Piece, x: float, baseline: int, sizes: Sizes, *, right_to_left: bool
-) -> None:
+def _draw_piece(pen: ImageDraw.ImageDraw, piece: _Piece, x: float, baseline: int, sizes: Sizes) -> None:
     if piece.tag is not None:
-        height = tag_size(piece.tag, sizes)[1]
         # Numbers are centred on the cap height, about 0.73 of the font size.
-        top = baseline - sizes.text * 0.365 - height / 2
-        draw_tag(pen, (x + sizes.gap if right_to_left else x, top), piece.tag, sizes)
+        draw_tag(pen, (x, baseline - sizes.text * 0.365 - tag_size(piece.tag, sizes)[1] / 2), piece.tag, sizes)
     elif piece.is_score:
-        position = (x if right_to_left else x + sizes.gap, baseline)
-        pen.text(position, piece.text, fill=BLACK, font=font(sizes.tag), anchor="ls")
+        pen.text((x + sizes.gap, baseline), piece.text, fill=BLACK, font=font(sizes.tag), anchor="ls")
     else:
         pen.text((x, baseline), piece.text, fill=BLACK, font=font(sizes.text), anchor="ls")

@@ -104,14 +104,11 @@ def open_tree(path: Path) -> Iterator[Tree]:
         return
     if not path.exists():
         raise DatasetError(f"{path}: no such file or folder")
-    with _open_zip(path) as archive:
-        yield Zip(path, archive)
-
-
-def _open_zip(path: Path) -> zipfile.ZipFile:
     try:
-        return zipfile.ZipFile(path)
+        opened = zipfile.ZipFile(path)
     except PermissionError as error:
         raise DatasetError(f"{path}: cannot be read ({error.strerror})") from error
     except READ_ERRORS as error:
         raise DatasetError(f"{path}: not a valid zip file ({error}); it may be truncated") from error
+    with opened as archive:
+        yield Zip(path, archive)

@@ -70,9 +70,7 @@ class Artifact:
     provenance: dict[str, Any] = field(default_factory=dict)  # encoder, proposals, training data, licence, scores
     card: str = ""  # description for people, in Markdown
     half: bool = False  # float32 arrays are stored as float16, and read as float32 again
-    graphs: Mapping[str, bytes] = field(
-        default_factory=dict
-    )  # ONNX inference functions; their initializers are `arrays`
+    graphs: Mapping[str, bytes] = field(default_factory=dict)  # ONNX functions; their initializers are `arrays`
     folder: Path | None = field(default=None, compare=False)  # where it was read from, with graphs and weights
     files: Mapping[str, CheckedFile] = field(default_factory=dict, compare=False)  # weights and graphs in `folder`
 
@@ -87,14 +85,7 @@ class Artifact:
 
 
 class StoredTable:
-    """Rows of a stored matrix, read and converted to single precision when they are taken.
-
-    Examples
-    --------
-    >>> table = StoredTable(np.array([[1, 2], [3, 4]], np.int8), np.array([0.5, 2.0]))
-    >>> table.shape, table[[1, 1]].tolist()
-    ((2, 2), [[6.0, 8.0], [6.0, 8.0]])
-    """
+    """Rows of a stored matrix, read and converted to single precision when they are taken."""
 
     def __init__(self, stored: NDArray[Any], scale: NDArray[Any] | None = None) -> None:
         self.stored, self.scale = stored, scale
@@ -109,14 +100,6 @@ def write_artifact(folder: str | PathLike[str], artifact: Artifact, *, half: boo
     """Write a new directory atomically; an older one that deixis made is replaced.
 
     With `half`, all float32 arrays are stored as float16, those of parts too.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as parent:
-    ...     write_artifact(f"{parent}/made", Artifact("example", {"seed": 3}, {"numbers": np.arange(3)}))
-    ...     read_artifact(f"{parent}/made", "example").arrays["numbers"].tolist()
-    [0, 1, 2]
     """
     with new_directory(folder, replace=True) as unfinished:
         write_into(unfinished, artifact, half=half)
@@ -126,17 +109,12 @@ def write_into(folder: Path, artifact: Artifact, *, half: bool = False) -> None:
     """Write into an existing, empty directory, such as one that `new_directory` gives."""
     stored_as_half = half or artifact.half
     document: dict[str, Any] = {
-        "format": FORMAT,
         "kind": artifact.kind,
         "settings": artifact.settings,
         "parts": sorted(artifact.parts),
     }
-    if stored_as_half:
-        document["half"] = True
-    if artifact.graphs:
-        document["graphs"] = sorted(artifact.graphs)
-    if artifact.provenance:
-        document["provenance"] = artifact.provenance
+    optional = {"half": stored_as_half, "graphs": sorted(artifact.graphs), "provenance": artifact.provenance}
+    document |= {name: value for name, value in optional.items() if value}
     arrays = artifact.arrays.quantized() if isinstance(artifact.arrays, _StoredArrays) else artifact.arrays
     if arrays:
         save_file(
@@ -146,7 +124,7 @@ def write_into(folder: Path, artifact: Artifact, *, half: bool = False) -> None:
     layout = TensorFile(CheckedFile(folder / WEIGHTS, None)).layout if artifact.graphs else {}
     for name, graph in artifact.graphs.items():
         (folder / f"{name}{SUFFIX}").write_bytes(link_graph(graph, layout, WEIGHTS))
-    _write_config(folder, document)
+    write_config(folder, document)
     if arrays:
         (folder / WEIGHTS).chmod((folder / CONFIG).stat().st_mode)  # safetensors lets only the owner read
     if artifact.card:
@@ -163,35 +141,16 @@ def add_part(folder: Path, name: str, part: Artifact) -> None:
         (folder / name / MARK).touch()  # a part that was written with the rest has no mark of its own
     write_artifact(folder / name, part)
     config["parts"] = sorted({*config["parts"], name})
-    _write_config(folder, config)
+    write_config(folder, config)
 
 
-def update_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Replace some of the settings in a directory that `write_artifact` wrote; everything else stays as it is."""
-    config = read_config(folder)
-    config["settings"] |= settings
-    _write_config(folder, config)
-
-
-def _write_config(folder: Path, document: Mapping[str, Any]) -> None:
+def write_config(folder: Path, document: Mapping[str, Any]) -> None:
     """Write ``config.json`` with the checksums of the weights and graphs in the directory."""
     names = [WEIGHTS, *(f"{name}{SUFFIX}" for name in document.get("graphs", ()))]
     files = {name: FileChecks.of(folder / name).to_json() for name in names if (folder / name).is_file()}
     about = {"format": FORMAT, "version": VERSION}
     with new_file(folder / CONFIG) as unfinished:
         unfinished.write_bytes(seal(about | {**document, **about, FILES: files}))
-
-
-def add_checksums(folder: str | PathLike[str]) -> None:
-    """Compute the checksums of a directory and its parts again, after an older deixis or a person has changed it."""
-    folder = Path(folder)
-    with damaged(folder / CONFIG):
-        document = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        for part in document["parts"]:
-            add_checksums(folder / part)
-        document.pop("checksum", None)
-        _write_config(folder, document)
-    read_artifact(folder)
 
 
 def _stored(array: NDArray[Any], half: bool) -> NDArray[Any]:

@@ -58,12 +58,7 @@ def crc32_of(*parts: Any) -> int:
 
 def seal(document: Mapping[str, Any]) -> bytes:
     """Return a document as JSON that ends with the checksum of the rest."""
-    return seal_text(json.dumps(document, ensure_ascii=False, indent=1))
-
-
-def seal_text(text: str) -> bytes:
-    """Return the text of a JSON object with a checksum at its end, in any layout."""
-    body = text.rstrip().removesuffix("}").rstrip().encode()
+    body = json.dumps(document, ensure_ascii=False, indent=1).removesuffix("}").rstrip().encode()
     return body + f',\n "{_CHECKSUM}": "{_crc(body)}"\n}}\n'.encode()
 
 

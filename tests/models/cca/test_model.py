@@ -8,6 +8,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from add_checksums import add_checksums
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
@@ -16,7 +17,7 @@ from scipy import linalg
 import deixis.models.cca.model
 from deixis.errors import DeixisError
 from deixis.models import CCA, CCASettings, Stacked
-from deixis.storage.artifacts import WEIGHTS, add_checksums
+from deixis.storage.artifacts import WEIGHTS
 
 Array = np.ndarray
 

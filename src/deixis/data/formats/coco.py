@@ -133,9 +133,9 @@ class _Spool:
         self._file = stack.enter_context(tempfile.TemporaryFile("w+", dir=folder, encoding="utf-8"))  # noqa: SIM115
         self.count = 0
 
-    def add(self, item: Mapping[str, Any]) -> None:
-        self._file.write(to_json(item) + "\n")
-        self.count += 1
+    def add(self, items: Sequence[Mapping[str, Any]]) -> None:
+        self._file.writelines(to_json(item) + "\n" for item in items)
+        self.count += len(items)
 
     def items(self) -> Iterator[dict[str, Any]]:
         self._file.seek(0)
@@ -143,11 +143,8 @@ class _Spool:
             yield json.loads(line)
 
 
-class _Draft:
-    """Content of the files of a split. Ids are assigned at the end, when all photos and categories are known."""
-
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self.images, self.captions, self.instances = (_Spool(folder, stack) for _ in range(3))
+_Draft = tuple[_Spool, _Spool, _Spool]
+"""Images, captions and boxes of a split. Ids are assigned at the end, when all photos and categories are known."""
 
 
 def write(photos: Iterable[Photo], folder: Path, *, images: Path | None = None) -> None:
@@ -165,12 +162,9 @@ def write(photos: Iterable[Photo], folder: Path, *, images: Path | None = None) 
             names.update(instance["category_id"] for instance in instances)
             for split in splits_of(photo):
                 if split not in drafts:
-                    drafts[split] = _Draft(folder, stack)
-                drafts[split].images.add(_image(photo, index))
-                for caption in captions:
-                    drafts[split].captions.add(caption)
-                for instance in instances:
-                    drafts[split].instances.add(instance)
+                    drafts[split] = _Spool(folder, stack), _Spool(folder, stack), _Spool(folder, stack)
+                for spool, items in zip(drafts[split], ([_image(photo, index)], captions, instances), strict=True):
+                    spool.add(items)
         image_ids, categories = _image_ids(photo_ids), _category_ids(names)
         for split, draft in drafts.items():
             _finish(draft, split, folder, image_ids, categories)
@@ -221,21 +215,18 @@ def _category_ids(names: set[str]) -> dict[str, int]:
 
 
 def _finish(draft: _Draft, split: str, folder: Path, image_ids: Sequence[int], categories: Mapping[str, int]) -> None:
+    images, captions, instances = draft
+
     def numbered(spool: _Spool, key: str) -> Iterator[dict[str, Any]]:
         for item in spool.items():
             category = {"category_id": categories[item["category_id"]]} if "category_id" in item else {}
             yield item | {key: image_ids[item[key]]} | category
 
     def document(annotations: _Spool) -> dict[str, object]:
-        return {
-            "info": _INFO,
-            "licenses": [],
-            "images": numbered(draft.images, "id"),
-            "annotations": numbered(annotations, "image_id"),
-        }
+        lists = {"images": numbered(images, "id"), "annotations": numbered(annotations, "image_id")}
+        return {"info": _INFO, "licenses": [], **lists}
 
-    write_text(folder / f"captions_{split}.json", json_document(document(draft.captions)))
-    if draft.instances.count:
-        category_list = [{"id": number, "name": name, "supercategory": name} for name, number in categories.items()]
-        instances = document(draft.instances) | {"categories": category_list}
-        write_text(folder / f"instances_{split}.json", json_document(instances))
+    write_text(folder / f"captions_{split}.json", json_document(document(captions)))
+    if instances.count:
+        listed = [{"id": number, "name": name, "supercategory": name} for name, number in categories.items()]
+        write_text(folder / f"instances_{split}.json", json_document(document(instances) | {"categories": listed}))

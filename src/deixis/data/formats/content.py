@@ -90,18 +90,15 @@ class Content:
         return [(number, line.removesuffix("\r")) for number, line in numbered if line.strip()]
 
     @cached_property
-    def _first_json(self) -> tuple[object, bool]:
-        if not self.first_line.startswith(("{", "[")):
-            return None, False
-        return first_json(self.text, self.path)
+    def _json(self) -> tuple[object, bool]:
+        return first_json(self.text, self.path) if self.first_line.startswith(("{", "[")) else (None, False)
 
     @property
     def first_json(self) -> object:
         """First JSON value of the file; None if it is not JSON."""
-        return self._first_json[0]
+        return self._json[0]
 
     @property
     def document(self) -> object:
         """The only JSON value of the file; None if it is not JSON or has several values."""
-        value, is_whole = self._first_json
-        return value if is_whole else None
+        return self._json[0] if self._json[1] else None

@@ -171,26 +171,16 @@ def format_annotation(photo: Photo, chain_names: dict[str, str] | None = None) -
         lines += ["\t<size>", *size, "\t</size>"]
     boxed = {chain for box in photo.boxes for chain in box.chains}
     for box in photo.boxes:
-        if not box.chains:
-            continue
-        corners = zip(("xmin", "ymin", "xmax", "ymax"), geometry.to_entities(box.xyxy).tolist(), strict=True)
-        chains = _elements((("name", names.get(chain, chain)) for chain in box.chains), "\t\t")
-        lines += [
-            "\t<object>",
-            *chains,
-            "\t\t<bndbox>",
-            *_elements(corners, "\t\t\t"),
-            "\t\t</bndbox>",
-            "\t</object>",
-        ]
+        if box.chains:
+            corners = zip(("xmin", "ymin", "xmax", "ymax"), geometry.to_entities(box.xyxy).tolist(), strict=True)
+            chains = _elements((("name", names.get(chain, chain)) for chain in box.chains), "\t\t")
+            bndbox = ["\t\t<bndbox>", *_elements(corners, "\t\t\t"), "\t\t</bndbox>"]
+            lines += ["\t<object>", *chains, *bndbox, "\t</object>"]
     for chain in photo.chains:
         if chain.scene or chain.no_box or (chain.annotated and chain.id not in boxed):
-            flags = [
-                ("name", names.get(chain.id, chain.id)),
-                ("scene", int(chain.scene)),
-                ("nobndbox", int(chain.no_box)),
-            ]
-            lines += ["\t<object>", *_elements(flags, "\t\t"), "\t</object>"]
+            flags = [("scene", int(chain.scene)), ("nobndbox", int(chain.no_box))]
+            about = _elements([("name", names.get(chain.id, chain.id)), *flags], "\t\t")
+            lines += ["\t<object>", *about, "\t</object>"]
     return "\n".join([*lines, "</annotation>"])
 
 

@@ -39,30 +39,24 @@ class GroundedPhoto:
         the Entities paper; any other phrase is a chain of its own. Of overlapping phrases the longest is kept.
         """
         phrases = _without_overlaps(self.phrases)
-        chains = _assign_chains(phrases)
         boxes: dict[XYXY, dict[str, None]] = {box: {} for box in self.labels}
         mentions: list[list[Mention]] = [[] for _ in self.captions]
-        for phrase, chain in zip(phrases, chains, strict=True):
+        chains: dict[str, Chain] = {}
+        for phrase, chain in zip(phrases, _assign_chains(phrases), strict=True):
             mentions[phrase.caption].append(Mention(phrase.start, phrase.end, chain, phrase.types))
-            if chain is not None:
-                for box in phrase.boxes:
-                    boxes.setdefault(box, {})[chain] = None
-        captions = [
-            Caption.from_text(text, tuple(sorted(found, key=lambda mention: mention.start)))
-            for text, found in zip(self.captions, mentions, strict=True)
-        ]
-        with_boxes = {chain for names in boxes.values() for chain in names}
-        names = dict.fromkeys(chain for chain in chains if chain is not None)
-        scenes = {chain for phrase, chain in zip(phrases, chains, strict=True) if phrase.is_scene}
-        without = {chain for phrase, chain in zip(phrases, chains, strict=True) if phrase.has_no_box}
-        return (
-            tuple(captions),
-            tuple(
-                Chain(name, name in scenes, name in without, annotated=name in with_boxes | scenes | without)
-                for name in names
-            ),
-            tuple(Box(box, tuple(named), self.labels.get(box)) for box, named in boxes.items()),
+            if chain is None:
+                continue
+            for box in phrase.boxes:
+                boxes.setdefault(box, {})[chain] = None
+            known = chains.get(chain, Chain(chain, annotated=False))
+            scene, no_box = known.scene or phrase.is_scene, known.no_box or phrase.has_no_box
+            chains[chain] = Chain(chain, scene, no_box, known.annotated or bool(phrase.boxes) or scene or no_box)
+        captions = (
+            Caption.from_text(text, tuple(sorted(own, key=lambda mention: mention.start)))
+            for text, own in zip(self.captions, mentions, strict=True)
         )
+        drawn = (Box(box, tuple(named), self.labels.get(box)) for box, named in boxes.items())
+        return tuple(captions), tuple(chains.values()), tuple(drawn)
 
 
 def _without_overlaps(phrases: Iterable[GroundedPhrase]) -> list[GroundedPhrase]:
@@ -79,17 +73,14 @@ def _assign_chains(phrases: Sequence[GroundedPhrase]) -> list[str | None]:
     """Return the chain of each phrase; None if it is not visual."""
     taken = {phrase.chain for phrase in phrases if phrase.chain is not None}
     free = (str(number) for number in range(1, len(phrases) + len(taken) + 1) if str(number) not in taken)
-    by_boxes: dict[frozenset[XYXY], list[tuple[str, set[int]]]] = {}
+    by_boxes: dict[frozenset[XYXY], dict[str, set[int]]] = {}  # captions of the chains with these boxes
     found: list[str | None] = []
     for phrase in phrases:
         if phrase.chain is not None or NOT_VISUAL in phrase.types:
             found.append(phrase.chain)
             continue
-        same = by_boxes.setdefault(frozenset(phrase.boxes), []) if phrase.boxes else []
-        chain = next((name for name, captions in same if phrase.caption not in captions), None)
-        if chain is None:
-            chain = next(free)
-            same.append((chain, set()))
-        next(captions for name, captions in same if name == chain).add(phrase.caption)
+        same = by_boxes.setdefault(frozenset(phrase.boxes), {}) if phrase.boxes else {}
+        chain = next((name for name, captions in same.items() if phrase.caption not in captions), None) or next(free)
+        same.setdefault(chain, set()).add(phrase.caption)
         found.append(chain)
     return found

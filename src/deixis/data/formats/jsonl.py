@@ -147,24 +147,15 @@ def _file(record: Value) -> str | None:
 
 def _annotated(value: Value) -> AnnotationSource:
     depth = value.get("depth")
-    return AnnotationSource(
-        _photo_id(value["id"]),
-        value["file"].text(),
-        value.side("width"),
-        value.side("height"),
-        None if depth is None else depth.integer(),
-    )
+    size = (value.side("width"), value.side("height"), None if depth is None else depth.integer())
+    return AnnotationSource(_photo_id(value["id"]), value["file"].text(), *size)
 
 
 def _caption(value: Value) -> Caption:
     text = value["text"].text()
-    return Caption.from_text(
-        text,
-        _mentions(value, len(text)),
-        related=value.flag_at("related", True),
-        tree=value.text_at("tree"),
-        region_phrase=value.flag_at("region_phrase", False),
-    )
+    related, region_phrase = value.flag_at("related", True), value.flag_at("region_phrase", False)
+    mentions, tree = _mentions(value, len(text)), value.text_at("tree")
+    return Caption.from_text(text, mentions, related=related, tree=tree, region_phrase=region_phrase)
 
 
 def _mentions(caption: Value, length: int) -> tuple[Mention, ...]:
@@ -189,12 +180,8 @@ def _chains(record: Value, captions: tuple[Caption, ...]) -> tuple[Chain, ...]:
         chain = value["id"].text()
         if chain in chains:
             raise value.error(f"duplicate chain {quote_text(chain)}")
-        chains[chain] = Chain(
-            chain,
-            value.flag_at("scene", False),
-            value.flag_at("no_box", False),
-            value.flag_at("annotated", True),
-        )
+        flags = value.flag_at("scene", False), value.flag_at("no_box", False), value.flag_at("annotated", True)
+        chains[chain] = Chain(chain, *flags)
     return with_mentioned(chains.values(), captions)
 
 

@@ -62,10 +62,8 @@ class _Regions:
 
 def recognizes(content: Content) -> bool:
     match content.document:
-        case [{"data": {"image": str()}, "annotations": list()}, *_]:
-            return True
-        case [{"data": {"image": str()}, "predictions": list()}, *_]:
-            return True
+        case [{"data": {"image": str()}, **task}, *_]:
+            return any(isinstance(task.get(key), list) for key in ("annotations", "predictions"))
     return False
 
 
@@ -138,7 +136,6 @@ def _add_box(regions: _Regions, region: Value) -> None:
 
 
 def _note(region: Value) -> list[str]:
-    """Return the lines of the note of a region."""
     meta = region.get("meta")
     lines = meta.items_at("text") if meta is not None and isinstance(meta.value, dict) else []
     return [line.text() for line in lines]
@@ -228,28 +225,13 @@ def _boxes(photo: Photo) -> list[Region]:
     percent = geometry.rescale(boxes_array(photo), (photo.width, photo.height), to=(100, 100))
     # Clip after rescaling: Label Studio refuses 100.00000000000001.
     rectangles = geometry.to_xywh(geometry.clip(percent, 100, 100)).tolist()
+    size = {"original_width": photo.width, "original_height": photo.height, "image_rotation": 0}
     named = zip(photo.boxes, categories_of_boxes(photo), rectangles, strict=True)
-    for index, (box, category, (x, y, width, height)) in enumerate(named):
-        regions.append(
-            {
-                "id": f"box-{index}",
-                "type": "rectanglelabels",
-                "from_name": "boxes",
-                "to_name": "image",
-                "original_width": photo.width,
-                "original_height": photo.height,
-                "image_rotation": 0,
-                "value": {
-                    "x": x,
-                    "y": y,
-                    "width": width,
-                    "height": height,
-                    "rotation": 0,
-                    "rectanglelabels": [_label(category)],
-                },
-            }
-            | _with_note(box.chains)
-        )
+    for index, (box, category, xywh) in enumerate(named):
+        sides = dict(zip(("x", "y", "width", "height"), xywh, strict=True))
+        value = sides | {"rotation": 0, "rectanglelabels": [_label(category)]}
+        about = {"id": f"box-{index}", "type": "rectanglelabels", "from_name": "boxes", "to_name": "image"}
+        regions.append(about | size | {"value": value} | _with_note(box.chains))
     return regions
 
 
@@ -263,21 +245,11 @@ def _mentions(photo: Photo) -> list[Region]:
     for caption in photo.captions:
         for mention in caption.mentions:
             start, end = line_start + mention.start, line_start + mention.end
-            regions.append(
-                {
-                    "id": f"mention-{len(regions)}",
-                    "type": "labels",
-                    "from_name": "mentions",
-                    "to_name": "captions",
-                    "value": {
-                        "start": start,
-                        "end": end,
-                        "text": text[start:end],
-                        "labels": list(dict.fromkeys(map(_label, mention.types))) or [OTHER_TYPE],
-                    },
-                }
-                | _with_note(() if mention.chain is None else (mention.chain,), flags.get(mention.chain, ()))
-            )
+            labels = list(dict.fromkeys(map(_label, mention.types))) or [OTHER_TYPE]
+            value = {"start": start, "end": end, "text": text[start:end], "labels": labels}
+            about = {"id": f"mention-{len(regions)}", "type": "labels", "from_name": "mentions", "to_name": "captions"}
+            note = _with_note(() if mention.chain is None else (mention.chain,), flags.get(mention.chain, ()))
+            regions.append(about | {"value": value} | note)
         line_start += len(caption.text) + 1
     return regions
 
@@ -292,13 +264,8 @@ def _relations(photo: Photo) -> Iterator[Region]:
     for number, mention in enumerate(mentions):
         for index, box in enumerate(photo.boxes):
             if mention.chain in box.chains:
-                yield {
-                    "type": "relation",
-                    "from_id": f"mention-{number}",
-                    "to_id": f"box-{index}",
-                    "direction": "right",
-                    "labels": [_SHOWN_BY],
-                }
+                ends = {"from_id": f"mention-{number}", "to_id": f"box-{index}"}
+                yield {"type": "relation", **ends, "direction": "right", "labels": [_SHOWN_BY]}
 
 
 def _label(name: str) -> str:

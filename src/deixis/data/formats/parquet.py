@@ -35,6 +35,7 @@ FORM = "Parquet (of deixis)"
 _MAGIC = b"PAR1"
 _IMAGE_COLUMN = "image"
 _REQUIRED = {"id", "captions", "chains", "boxes"}
+_NOT_ALLOWED = re.compile(r"\W")
 
 
 def recognizes(content: Content) -> bool:
@@ -118,15 +119,8 @@ _CHAIN = pa.struct({"id": _TEXT, "scene": _FLAG, "no_box": _FLAG, "annotated": _
 _BOX = pa.struct({"box": pa.list_(pa.float64()), "chains": _TEXTS, "label": _TEXT})
 _ANNOTATED = pa.struct({"id": _TEXT, "file": _TEXT, "width": _INTEGER, "height": _INTEGER, "depth": _INTEGER})
 _COLUMNS = [
-    ("id", _TEXT),
-    ("file", _TEXT),
-    ("width", _INTEGER),
-    ("height", _INTEGER),
-    ("splits", _TEXTS),
-    ("sha256", _TEXT),
-    ("annotated", _ANNOTATED),
-    ("captions", pa.list_(_CAPTION)),
-    ("chains", pa.list_(_CHAIN)),
+    *(("id", _TEXT), ("file", _TEXT), ("width", _INTEGER), ("height", _INTEGER), ("splits", _TEXTS), ("sha256", _TEXT)),
+    *(("annotated", _ANNOTATED), ("captions", pa.list_(_CAPTION)), ("chains", pa.list_(_CHAIN))),
     ("boxes", pa.list_(_BOX)),
 ]
 
@@ -154,15 +148,11 @@ def write(photos: Iterable[Photo], folder: Path, *, images: Path | None = None) 
 
 def _hub_name(split: str, others: Iterable[str]) -> str:
     """Return a split name that Hugging Face allows: letters, digits and ``_``."""
-    name = _replace_symbols(split)
+    name = _NOT_ALLOWED.sub("_", split)
     for other in others:
-        if _replace_symbols(other) == name:
+        if _NOT_ALLOWED.sub("_", other) == name:
             raise DatasetError(f"splits {other!r} and {split!r} have the same name {name!r} in parquet")
     return name
-
-
-def _replace_symbols(split: str) -> str:
-    return re.sub(r"\W", "_", split)
 
 
 def _schema(*, with_photos: bool) -> pa.Schema:

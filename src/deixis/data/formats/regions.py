@@ -20,7 +20,6 @@ Each region becomes a box and a chain. The chain id is the ``region_id``, or the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from deixis.data.documents import Value
 from deixis.data.formats.content import Content, xywh_to_corners
@@ -48,11 +47,8 @@ def read(content: Content) -> Source:
     return Source(KIND, _photos(images), len(images))
 
 
-@dataclass(frozen=True, slots=True)
-class _Region:
-    number: str
-    xyxy: tuple[float, float, float, float]
-    phrases: list[str]
+_Region = tuple[str, tuple[float, float, float, float], list[str]]
+"""Number, box and phrases."""
 
 
 def _photos(images: list[Value]) -> Iterator[Photo]:
@@ -60,16 +56,12 @@ def _photos(images: list[Value]) -> Iterator[Photo]:
     for image in images:
         name = image["file_name"].nonblank_text()
         photo_id = ids.add_new(name, image.error)
-        width, height = image.side("width"), image.side("height")
-        regions = [
-            _Region(
-                str(number),
-                xywh_to_corners(region["bbox"].numbers(4), region),
-                [phrase.nonblank_text() for phrase in region["phrases"].items()],
-            )
-            for number, region in enumerate(image["regions"].items(), start=1)
-        ]
-        yield _photo(AnnotationSource(photo_id, name, width, height), regions)
+        size = image.side("width"), image.side("height")
+        regions: list[_Region] = []
+        for number, region in enumerate(image["regions"].items(), start=1):
+            box = xywh_to_corners(region["bbox"].numbers(4), region)
+            regions.append((str(number), box, [phrase.nonblank_text() for phrase in region["phrases"].items()]))
+        yield _photo(AnnotationSource(photo_id, name, *size), regions)
 
 
 def _visual_genome(images: list[Value]) -> Iterator[Photo]:
@@ -94,20 +86,16 @@ def _visual_genome_regions(image: Value) -> Iterator[_Region]:
         phrase = region["phrase"].text().strip()
         if phrase:  # skip regions without a phrase instead of refusing the file
             xywh = [region[key].number() for key in ("x", "y", "width", "height")]
-            yield _Region(number, xywh_to_corners(xywh, region), [phrase])
+            yield number, xywh_to_corners(xywh, region), [phrase]
 
 
 def _photo(annotated: AnnotationSource, regions: list[_Region]) -> Photo:
-    return Photo(
-        annotated.id,
-        tuple(
-            Caption.from_text(phrase, (Mention(0, len(phrase), region.number),), region_phrase=True)
-            for region in regions
-            for phrase in region.phrases
-        ),
-        tuple(Chain(region.number) for region in regions),
-        tuple(Box(region.xyxy, (region.number,)) for region in regions),
-        annotated.width,
-        annotated.height,
-        annotated=annotated,
+    captions = (
+        Caption.from_text(phrase, (Mention(0, len(phrase), number),), region_phrase=True)
+        for number, _, phrases in regions
+        for phrase in phrases
     )
+    chains = (Chain(number) for number, _, _ in regions)
+    boxes = (Box(box, (number,)) for number, box, _ in regions)
+    size = annotated.width, annotated.height
+    return Photo(annotated.id, tuple(captions), tuple(chains), tuple(boxes), *size, annotated=annotated)

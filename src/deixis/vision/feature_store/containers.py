@@ -144,29 +144,28 @@ def _read_hdf5(path: Path, stack: ExitStack) -> Found:
     file = stack.enter_context(h5py.File(path, "r"))
     numbers: dict[str, Any] = {}
     words: dict[str, list[str]] = {}
-    items = [(name, item) for name, item in file.items() if isinstance(name, str)]  # bytes if not UTF-8
-    for name, group in items:
-        if isinstance(group, h5py.Group) and not name.startswith("#"):
-            numbers |= {
-                f"{name}/{key}": value
-                for key, value in group.items()
-                if isinstance(key, str) and isinstance(value, h5py.Dataset) and value.dtype.kind in "fiu"
-            }
-    for name, dataset in items:
-        if not isinstance(dataset, h5py.Dataset):
+    for name, item in file.items():
+        if not isinstance(name, str) or name.startswith("#"):  # bytes if not UTF-8; cells of MATLAB are below #refs#
             continue
-        if h5py.check_string_dtype(dataset.dtype) is not None:
-            words[name] = [word.strip() for word in np.ravel(dataset.asstr()[()]).tolist()]
-        elif h5py.check_ref_dtype(dataset.dtype) is not None:
+        if isinstance(item, h5py.Group):
+            found = {f"{name}/{key}": value for key, value in item.items() if isinstance(key, str)}
+            numbers |= {key: value for key, value in found.items() if _is_numeric(h5py, value)}
+        elif _is_numeric(h5py, item):
+            numbers[name] = item
+        elif isinstance(item, h5py.Dataset) and h5py.check_string_dtype(item.dtype) is not None:
+            words[name] = [word.strip() for word in np.ravel(item.asstr()[()]).tolist()]
+        elif isinstance(item, h5py.Dataset) and h5py.check_ref_dtype(item.dtype) is not None:
             # MATLAB cell arrays: each cell refers to a matrix, or to a text as an array of UTF-16 codes.
-            cells = [file[ref] for ref in np.ravel(dataset[()])]
+            cells = [file[ref] for ref in np.ravel(item[()])]
             if all(cell.dtype.kind == "f" for cell in cells):
                 numbers |= {f"{name}/{number}": cell for number, cell in enumerate(cells)}
             else:
                 words[name] = ["".join(map(chr, np.ravel(cell[()]))) for cell in cells]
-        elif dataset.dtype.kind in "fiu":
-            numbers[name] = dataset
     return numbers, words
+
+
+def _is_numeric(h5py: Any, item: object) -> bool:
+    return isinstance(item, h5py.Dataset) and item.dtype.kind in "fiu"
 
 
 def _read_matlab(path: Path, stack: ExitStack) -> Found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -180,16 +181,11 @@ def is_up_to_date(
 
 
 def _contents(encoder: ImageEncoder, options: FeatureOptions) -> Contents:
-    return Contents(
-        encoder=encoder.name,
-        fingerprint=encoder.fingerprint,
-        dimension=encoder.dimension,
-        channels=encoder.channels,
-        crops=options.crops,
-        proposer=options.proposer.name if options.proposer else None,
-        top=options.top,
-        proposer_fingerprint=options.proposer.fingerprint if options.proposer else "",
-    )
+    own = Contents(encoder.name, encoder.fingerprint, encoder.dimension, encoder.channels, options.crops)
+    if options.proposer is None:
+        return replace(own, top=options.top)
+    proposer = options.proposer
+    return replace(own, proposer=proposer.name, top=options.top, proposer_fingerprint=proposer.fingerprint)
 
 
 def _photo_sources(dataset: Dataset, photos: Photos) -> list[PhotoSource]:
@@ -232,14 +228,7 @@ def _store(result: PhotoResult, writer: StoreWriter, report: UpdateReport) -> No
         report.new += stored is None
         return
     report.skipped.append(features)
-    if stored is not None and _has_other_content(photo.path, stored):
-        writer.drop([photo.id])
-        report.dropped += 1
-
-
-def _has_other_content(path: Path, stored: FileStamp) -> bool:
-    """Return whether a file has other content. Features of a file that cannot be read now are kept."""
-    try:
-        return read_stamp(path).sha256 != stored.sha256
-    except OSError:
-        return False
+    with suppress(OSError):  # features of a file that cannot be read now are kept
+        if stored is not None and read_stamp(photo.path).sha256 != stored.sha256:
+            writer.drop([photo.id])
+            report.dropped += 1
