@@ -7,7 +7,6 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
 from deixis.errors import DatasetError
 from deixis.storage.files import READ_ERRORS
@@ -23,25 +22,14 @@ MAX_RATIO = 200
 _HIDDEN = re.compile(r"(?:^|/)(?:\.|__MACOSX/)")
 
 
-class Tree(Protocol):
-    """Files in a folder or a zip. Names are relative and use forward slashes."""
-
-    root: Path
-
-    def names(self) -> list[str]:
-        """Sorted file names, without hidden files and macOS resource folders."""
-        ...
-
-    def read(self, name: str) -> bytes: ...
-
-
 class Folder:
-    """Files below a folder. Symbolic links that lead outside it are refused."""
+    """Files below a folder by their relative names, with forward slashes. Links that lead outside it are refused."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def names(self) -> list[str]:
+        """Return sorted names, without hidden files and macOS resource folders."""
         found = (path.relative_to(self.root).as_posix() for path in self.root.rglob("*") if path.is_file())
         return sorted(name for name in found if not _HIDDEN.search(name))
 
@@ -94,6 +82,9 @@ class Zip:
                 return stream.read(info.file_size)  # never more than the archive's directory states
         except READ_ERRORS as error:
             raise DatasetError(f"{self.root}: {name} cannot be unpacked ({error})") from error
+
+
+Tree = Folder | Zip
 
 
 @contextmanager

@@ -37,20 +37,13 @@ class VisionTransformer(EncoderNetwork):
     def __init__(self, shape: ViTShape, drop_path: float = 0.0) -> None:
         super().__init__()
         self.shape: ViTShape = shape
+        self.channels, self.multiple = shape.width, shape.patch
         self.patches = nn.Conv2d(3, shape.width, shape.patch, shape.patch)
         self.first_token = nn.Parameter(torch.zeros(1, 1, shape.width))
         self.positions = nn.Parameter(torch.zeros(1, shape.width, shape.grid, shape.grid))
         rates = [drop_path * index / shape.blocks for index in range(shape.blocks)]
         self.blocks = nn.ModuleList(Block(shape.width, shape.heads, rate) for rate in rates)
         self.norm = nn.LayerNorm(shape.width, eps=1e-6)
-
-    @property
-    def channels(self) -> int:
-        return self.shape.width
-
-    @property
-    def multiple(self) -> int:
-        return self.shape.patch
 
     @classmethod
     def from_shape(cls, shape: Mapping[str, Any], arrays: int) -> Self:

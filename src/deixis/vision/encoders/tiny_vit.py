@@ -35,10 +35,12 @@ class TinyViT(EncoderNetwork):
     """
 
     ARCHITECTURE = "tiny-vit"
+    multiple = 224
 
     def __init__(self, shape: TinyViTShape, drop_path: float = 0.0) -> None:
         super().__init__()
         self.shape: TinyViTShape = shape
+        self.channels = shape.output
         widths = shape.widths
         self.first = nn.Conv2d(3, widths[0] // 2, 3, 2, 1)
         self.second = nn.Conv2d(widths[0] // 2, widths[0], 3, 2, 1)
@@ -48,17 +50,10 @@ class TinyViT(EncoderNetwork):
         )
         self.stages = nn.ModuleList()
         for stage in (1, 2, 3):
+            width, heads, window = widths[stage], shape.heads[stage], shape.windows[stage]
             rates = [drop_path * (done + index) / total for index in range(shape.depths[stage])]
-            self.stages.append(
-                nn.ModuleDict(
-                    {
-                        "merge": Merge(widths[stage - 1], widths[stage]),
-                        "blocks": nn.ModuleList(
-                            Block(widths[stage], shape.heads[stage], shape.windows[stage], rate) for rate in rates
-                        ),
-                    }
-                )
-            )
+            blocks = nn.ModuleList(Block(width, heads, window, rate) for rate in rates)
+            self.stages.append(nn.ModuleDict({"merge": Merge(widths[stage - 1], width), "blocks": blocks}))
             done += shape.depths[stage]
         self.fine_norm = nn.LayerNorm(widths[2], eps=1e-5)
         self.coarse_norm = nn.LayerNorm(widths[3], eps=1e-5)
@@ -66,14 +61,6 @@ class TinyViT(EncoderNetwork):
         self.coarse = nn.Conv2d(widths[3], shape.output, 1)
         self.mixed = nn.Conv2d(shape.output, shape.output, 3, padding=1, groups=shape.output)
         self.last = nn.Conv2d(shape.output, shape.output, 1)
-
-    @property
-    def channels(self) -> int:
-        return self.shape.output
-
-    @property
-    def multiple(self) -> int:
-        return 224
 
     @classmethod
     def from_shape(cls, shape: Mapping[str, Any], arrays: int) -> Self:

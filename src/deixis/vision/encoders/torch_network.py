@@ -53,18 +53,14 @@ class EncoderNetwork(nn.Module, ABC):
     shape: Any
     """Constructor argument: a dataclass that can be written as JSON."""
 
+    channels: int
+    """Size of the vector of a cell."""
+
+    multiple: int
+    """The sides of a photo must be multiples of this number of pixels."""
+
     scale: PixelScale = IMAGENET
     """Normalization of pixels."""
-
-    @property
-    @abstractmethod
-    def channels(self) -> int:
-        """Size of the vector of a cell."""
-
-    @property
-    @abstractmethod
-    def multiple(self) -> int:
-        """The sides of a photo must be multiples of this number of pixels."""
 
     @classmethod
     @abstractmethod

@@ -20,11 +20,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import safe_open
 
 from deixis.errors import DatasetError, short_reason
 from deixis.storage.archives import MAX_RATIO
+from deixis.storage.checksums import CheckedFile
 from deixis.storage.files import READ_ERRORS
+from deixis.storage.tensors import TensorFile
 
 ID_NAMES = ("ids", "names", "files", "filenames", "file_names", "images", "image_ids", "photo_ids", "id")
 """Accepted names of the list of photo names."""
@@ -109,7 +110,7 @@ def open_arrays(path: Path, ids: list[str] | None = None) -> Iterator[Arrays]:
                 raise DatasetError(f"{path}: unknown format; use npy, npz, h5, mat or safetensors")
             numbers, words = read(path, stack)
         if read is _read_hdf5 and head.startswith(b"MATLAB"):  # column-major: the axes are reversed
-            numbers = {name: _OnDisk(array, reverse=True) for name, array in numbers.items()}
+            numbers = {name: _Reversed(array) for name, array in numbers.items()}
         yield Arrays(path, numbers, words, ids)
 
 
@@ -217,29 +218,26 @@ def _separate(values: Mapping[str, Any]) -> Found:
 
 
 def _read_safetensors(path: Path, stack: ExitStack) -> Found:
-    file: Any = safe_open(path, framework="numpy")
+    file = TensorFile(CheckedFile(path, None))
     words = {}
-    for name, text in (file.metadata() or {}).items():
-        if name in ID_NAMES:
-            ids = json.loads(text)
+    for name in ID_NAMES:
+        if name in file.metadata:
+            ids = json.loads(file.metadata[name])
             if not isinstance(ids, list) or not all(type(word) in (str, int) for word in ids):
                 raise DatasetError(f"{path}: {name} is not a list of names")
             words[name] = list(map(str, ids))
-    return {name: _OnDisk(file.get_slice(name)) for name in file.keys()}, words  # noqa: SIM118 - not a mapping
+    return {name: file.array(name) for name in file.layout}, words
 
 
-class _OnDisk:
-    """A part of a safetensors or HDF5 file with the interface of an array, read on access."""
+class _Reversed:
+    """An array of an HDF5 file with reversed axes, read on access."""
 
-    def __init__(self, array: Any, reverse: bool = False) -> None:
-        self._array, self._reverse = array, reverse
-        shape = tuple(array.get_shape() if hasattr(array, "get_shape") else array.shape)
-        self.shape: tuple[int, ...] = shape[::-1] if reverse else shape
-        self.ndim = len(shape)
+    def __init__(self, array: Any) -> None:
+        self._array = array
+        self.shape: tuple[int, ...] = array.shape[::-1]
+        self.ndim = len(self.shape)
 
     def __getitem__(self, key: Any) -> Any:
-        if not self._reverse:
-            return self._array[key]
         keys = key if isinstance(key, tuple) else (key,)
         return np.asarray(self._array[(*(slice(None),) * (self.ndim - len(keys)), *keys[::-1])]).T
 
