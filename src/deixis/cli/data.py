@@ -55,7 +55,7 @@ def import_(
         option(
             "[SPLIT=]FILE",
             "Captions: Flickr8k or Flickr30k tokens, results.csv, Karpathy's JSON, COCO, IAPR TC-12, region phrases, "
-            "Label Studio, ODVG, Parquet, JSON Lines or CSV. The format is detected from the content. Repeatable.",
+            "Label Studio, ODVG, JSON Lines or CSV. The format is detected from the content. Repeatable.",
         ),
     ] = None,
     entities: Annotated[Path | None, option("DIR|ZIP", "Flickr30k Entities: phrases, chains and boxes.")] = None,

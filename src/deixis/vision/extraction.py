@@ -39,9 +39,8 @@ def encode_photos(
     The paths may be infinite: only as many are read as photos are decoded ahead. `readers` is the number of decoding
     threads; Pillow and torch release the interpreter lock.
     """
-    with closing(
-        encode_stream(encoder, paths, lambda path: (read_reduced(encoder, path), None), batch, readers)
-    ) as encoded:
+    encoded = encode_stream(encoder, paths, lambda path: (read_reduced(encoder, path), None), batch, readers)
+    with closing(encoded):
         for path, found in encoded:
             yield path, found if isinstance(found, PhotoError) else found[1]
 

@@ -201,7 +201,7 @@ def test_photos_with_judgements_stay_as_they_are(new_project: MakeProject) -> No
 
 @pytest.mark.parametrize(
     ("name", "file"),
-    [("label-studio", "tasks.json"), ("odvg", "rest.jsonl"), ("jsonl", "photos.jsonl"), ("parquet", "")],
+    [("label-studio", "tasks.json"), ("odvg", "rest.jsonl"), ("jsonl", "photos.jsonl")],
 )
 def test_a_round_trip_keeps_chains_and_boxes(tmp_path: Path, name: str, file: str) -> None:
     photo = gold("1")

@@ -34,28 +34,6 @@ def padded(arrays: list[np.ndarray]) -> np.ndarray:
     return np.stack([np.pad(each, [(0, 3 - len(each)), (0, 0)]) for each in arrays])
 
 
-def cells(arrays: list[np.ndarray]) -> np.ndarray:
-    found = np.empty(len(arrays), dtype=object)
-    found[:] = [each.astype(np.float64) for each in arrays]
-    return found
-
-
-def write_cells_73(path: Path) -> None:
-    """MATLAB 7.3: cells refer to transposed matrices and to letters."""
-    h5py = pytest.importorskip("h5py", reason="h5py is not installed: no MATLAB 7.3 to test")
-    with h5py.File(path, "w", userblock_size=512) as file:
-        for name, arrays in (("feats", FEATURES), ("boxes", BOXES)):
-            refs = file.create_dataset(name, (1, 2), dtype=h5py.ref_dtype)
-            for place, each in enumerate(arrays):
-                refs[0, place] = file.create_dataset(f"#refs#/{name}{place}", data=each.T.astype(np.float64)).ref
-        names = file.create_dataset("names", (1, 2), dtype=h5py.ref_dtype)
-        for place, name in enumerate(NAMES):
-            letters = np.array([[ord(letter)] for letter in name], dtype=np.uint16)
-            names[0, place] = file.create_dataset(f"#refs#/name{place}", data=letters).ref
-    with path.open("r+b") as raw:
-        raw.write(b"MATLAB 7.3 MAT-file".ljust(512, b" "))
-
-
 def folder_of(write: Callable[[Path, int], None], suffix: str) -> Callable[[Path], None]:
     def make(path: Path) -> None:
         path.mkdir()
@@ -72,9 +50,6 @@ LAYOUTS: dict[str, Callable[[Path], None]] = {
         path, x=padded(FEATURES) + 1 - 1, bbox=padded(BOXES), num_bbox=COUNTS, ids=np.array(NAMES)
     ),
     "flat.npz": lambda path: np.savez(path, feats=FLAT, boxes=FLAT_BOXES, counts=COUNTS, names=np.array(NAMES)),
-    "repeated.npz": lambda path: np.savez(
-        path, features=FLAT, boxes=FLAT_BOXES, image_ids=np.repeat(np.array(NAMES), COUNTS)
-    ),
     "bottom-up.h5": lambda path: write_hdf5(
         path, {"image_features": padded(FEATURES), "image_bb": padded(BOXES), "ids": NAMES}
     ),
@@ -95,10 +70,6 @@ LAYOUTS: dict[str, Callable[[Path], None]] = {
     "padded.safetensors": lambda path: save_file(
         {"features": padded(FEATURES), "boxes": padded(BOXES)}, path, {"ids": json.dumps(NAMES)}
     ),
-    "cells.mat": lambda path: savemat(
-        path, {"feat": cells(FEATURES), "boxes": cells(BOXES), "names": np.array(NAMES, dtype=object)}
-    ),
-    "cells73.mat": write_cells_73,
     "npz files": folder_of(lambda path, n: np.savez(path, x=FEATURES[n], bbox=BOXES[n], num_bbox=COUNTS[n]), ".npz"),
     "mat files": folder_of(lambda path, n: savemat(path, {"feat": FEATURES[n], "boxes": BOXES[n]}), ".mat"),
     "other size": folder_of(

@@ -62,7 +62,7 @@ class Writer(Protocol):
         ...
 
 
-READERS: tuple[Reader, ...] = (parquet, iapr, flickr, karpathy, coco, regions, label_studio, odvg, jsonl, table)
+READERS: tuple[Reader, ...] = (iapr, flickr, karpathy, coco, regions, label_studio, odvg, jsonl, table)
 """In the order in which they are tried. The first that recognizes the content reads it."""
 
 WRITERS: Mapping[str, Writer] = {

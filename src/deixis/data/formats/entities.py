@@ -21,8 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from xml.etree.ElementTree import Element
-from xml.sax.saxutils import escape
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from deixis import geometry
 from deixis.data.documents import decode, read_text
@@ -164,28 +163,29 @@ def format_annotation(photo: Photo, chain_names: dict[str, str] | None = None) -
     names = chain_names or {}
     photo = photo.as_annotated()
     annotated = photo.annotated or AnnotationSource(photo.id, photo.id + ".jpg")
-    depth = annotated.depth or 3
-    lines = ["<annotation>", f"\t<filename>{escape(annotated.file)}</filename>"]
+    root = Element("annotation")
+    _add(root, [("filename", annotated.file)])
     if photo.width is not None and photo.height is not None:
-        size = _elements([("width", photo.width), ("height", photo.height), ("depth", depth)], "\t\t")
-        lines += ["\t<size>", *size, "\t</size>"]
-    boxed = {chain for box in photo.boxes for chain in box.chains}
+        size = [("width", photo.width), ("height", photo.height), ("depth", annotated.depth or 3)]
+        _add(SubElement(root, "size"), size)
     for box in photo.boxes:
         if box.chains:
-            corners = zip(("xmin", "ymin", "xmax", "ymax"), geometry.to_entities(box.xyxy).tolist(), strict=True)
-            chains = _elements((("name", names.get(chain, chain)) for chain in box.chains), "\t\t")
-            bndbox = ["\t\t<bndbox>", *_elements(corners, "\t\t\t"), "\t\t</bndbox>"]
-            lines += ["\t<object>", *chains, *bndbox, "\t</object>"]
+            element = SubElement(root, "object")
+            _add(element, (("name", names.get(chain, chain)) for chain in box.chains))
+            corners = geometry.to_entities(box.xyxy).tolist()
+            _add(SubElement(element, "bndbox"), zip(("xmin", "ymin", "xmax", "ymax"), corners, strict=True))
+    boxed = {chain for box in photo.boxes for chain in box.chains}
     for chain in photo.chains:
         if chain.scene or chain.no_box or (chain.annotated and chain.id not in boxed):
             flags = [("scene", int(chain.scene)), ("nobndbox", int(chain.no_box))]
-            about = _elements([("name", names.get(chain.id, chain.id)), *flags], "\t\t")
-            lines += ["\t<object>", *about, "\t</object>"]
-    return "\n".join([*lines, "</annotation>"])
+            _add(SubElement(root, "object"), [("name", names.get(chain.id, chain.id)), *flags])
+    indent(root, "\t")
+    return tostring(root, encoding="unicode")
 
 
-def _elements(pairs: Iterable[tuple[str, object]], indent: str) -> list[str]:
-    return [f"{indent}<{name}>{escape(str(value))}</{name}>" for name, value in pairs]
+def _add(parent: Element, children: Iterable[tuple[str, object]]) -> None:
+    for tag, value in children:
+        SubElement(parent, tag).text = str(value)
 
 
 KIND = "flickr30k-entities"

@@ -101,15 +101,14 @@ def _add_simple(collector: CaptionCollector, record: Value) -> None:
 def _full_photos(records: Iterable[Value]) -> Iterator[Photo]:
     seen = set()
     for record in records:
-        photo = read_full_photo(record)
+        photo = _full_photo(record)
         if photo.id in seen:
             raise record.error(f"duplicate photo {quote_text(photo.id)}")
         seen.add(photo.id)
         yield photo
 
 
-def read_full_photo(record: Value) -> Photo:
-    """Read a photo in the full format."""
+def _full_photo(record: Value) -> Photo:
     record.allow_keys(_FULL_KEYS)
     captions = tuple(_caption(caption) for caption in record.items_at("captions"))
     chains = _chains(record, captions)

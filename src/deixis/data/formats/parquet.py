@@ -2,16 +2,13 @@
 
 Photos without a split are in ``rest``; a photo of two splits is in both. Characters of split names that Hugging Face
 does not allow become ``_``. Nothing but tokens is lost, which can be computed from the text.
-
-One of the files is read, or the folder of all splits, in which a photo of two splits is read once. Pictures inside the
-files are not read.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -20,86 +17,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deixis.data.documents import Value
 from deixis.data.formats.common import path_of, splits_of, write_text
-from deixis.data.formats.content import Content
-from deixis.data.formats.jsonl import read_full_photo
-from deixis.data.names import Source
 from deixis.data.records import Photo
 from deixis.errors import DatasetError
 from deixis.storage.atomic import explain_os_errors
 
-KIND = "parquet"
-FORM = "Parquet (of deixis)"
-
-_MAGIC = b"PAR1"
-_IMAGE_COLUMN = "image"
-_REQUIRED = {"id", "captions", "chains", "boxes"}
 _NOT_ALLOWED = re.compile(r"\W")
-
-
-def recognizes(content: Content) -> bool:
-    if content.path.is_file():
-        with content.path.open("rb") as stream:
-            return stream.read(len(_MAGIC)) == _MAGIC
-    return bool(_files(content.path))
-
-
-def read(content: Content) -> Source:
-    files = [content.path] if content.path.is_file() else _files(content.path)
-    opened = [_open(path) for path in files]
-    return Source(KIND, _photos(files), sum(file.metadata.num_rows for file in opened))
-
-
-def _files(folder: Path) -> list[Path]:
-    """The files of a folder, or of the folder ``data`` in it."""
-    if not folder.is_dir():
-        return []
-    return sorted(folder.glob("*.parquet")) or sorted(folder.glob("data/*.parquet"))
-
-
-def _open(path: Path) -> pq.ParquetFile:
-    try:
-        opened = pq.ParquetFile(path)
-    except (pa.ArrowException, OSError) as error:
-        raise DatasetError(f"{path}: damaged Parquet ({error})") from error
-    if missing := sorted(_REQUIRED - set(opened.schema_arrow.names)):
-        raise DatasetError(f"{path}: no column {missing[0]!r}; only Parquet files that deixis has written can be read")
-    return opened
-
-
-def _photos(files: list[Path]) -> Iterator[Photo]:
-    seen = set()
-    for path in files:
-        for number, row in enumerate(_rows(path), start=1):
-            photo = read_full_photo(Value(row, f"{path}: row {number}"))
-            if photo.id not in seen:
-                seen.add(photo.id)
-                yield photo
-
-
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    opened = _open(path)
-    columns = [name for name in opened.schema_arrow.names if name != _IMAGE_COLUMN]
-    try:
-        for batch in opened.iter_batches(columns=columns):
-            for row in batch.to_pylist():
-                yield _as_json(row)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise DatasetError(f"{path}: damaged Parquet ({error})") from error
-
-
-def _as_json(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row as the full format of JSON Lines has it, in which mentions have spans."""
-    for caption in _dicts(row.get("captions")):
-        for mention in _dicts(caption.get("mentions")):
-            if "start" in mention and "end" in mention:
-                mention["span"] = [mention.pop("start"), mention.pop("end")]
-    return row
-
-
-def _dicts(value: object) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 _SHARD_BYTES = 400 * 2**20

@@ -40,7 +40,7 @@ _MATLAB_HEADER = 512
 
 @dataclass(frozen=True)
 class Arrays:
-    """Numeric arrays of a file by name, or GROUP/NAME or NAME/NUMBER, in memory or on disk, and lists of strings."""
+    """Numeric arrays of a file by name, or GROUP/NAME, in memory or on disk, and lists of strings."""
 
     path: Path
     numbers: Mapping[str, Any]
@@ -156,11 +156,9 @@ def _read_hdf5(path: Path, stack: ExitStack) -> Found:
         elif isinstance(item, h5py.Dataset) and h5py.check_string_dtype(item.dtype) is not None:
             words[name] = [word.strip() for word in np.ravel(item.asstr()[()]).tolist()]
         elif isinstance(item, h5py.Dataset) and h5py.check_ref_dtype(item.dtype) is not None:
-            # MATLAB cell arrays: each cell refers to a matrix, or to a text as an array of UTF-16 codes.
+            # MATLAB cell arrays of text: each cell refers to an array of UTF-16 codes.
             cells = [file[ref] for ref in np.ravel(item[()])]
-            if all(cell.dtype.kind == "f" for cell in cells):
-                numbers |= {f"{name}/{number}": cell for number, cell in enumerate(cells)}
-            else:
+            if all(cell.dtype.kind in "iu" for cell in cells):
                 words[name] = ["".join(map(chr, np.ravel(cell[()]))) for cell in cells]
     return numbers, words
 
@@ -194,13 +192,9 @@ def _save_variables(path: str, scratch: str) -> None:
         array = np.asanyarray(value)
         if array.dtype.kind == "O" and all(isinstance(word, str) for word in array.flat):
             array = array.astype(str)
-        parts = {name: array}
-        if array.dtype.kind == "O":  # a cell array of matrices
-            parts = {f"{name}/{number}": np.asanyarray(cell) for number, cell in enumerate(array.flat)}
-        for part, numbers in parts.items():
-            if numbers.dtype.kind in "fiuUS" and not name.startswith("__"):
-                np.save(Path(scratch) / f"{len(names)}.npy", numbers, allow_pickle=False)
-                names.append(part)
+        if array.dtype.kind in "fiuUS" and not name.startswith("__"):
+            np.save(Path(scratch) / f"{len(names)}.npy", array, allow_pickle=False)
+            names.append(name)
     print(json.dumps(names))
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
@@ -185,8 +185,6 @@ def _layout(arrays: Arrays, known: Mapping[str, Any]) -> Layout:
             return _padded_layout(arrays, known)
         if features.ndim == 2:
             return _flat_layout(arrays, known)
-    if groups and all(any(name.lower() in ARRAYS[key] for key in OF_REGIONS) for name in groups):
-        return _cell_layout(arrays, known, _known(groups))
     if groups:
         names = list(groups)
         return Table(names, lambda index: _known(groups[names[index]]))
@@ -217,29 +215,16 @@ def _flat_layout(arrays: Arrays, known: Mapping[str, Any]) -> Layout:
     if "positions" in known:
         ranges = [(int(begin), int(end)) for begin, end in np.asarray(known["positions"][:]).reshape(-1, 2)]
     else:
-        if "counts" in known:
-            lengths = np.ravel(np.asarray(known["counts"][:], dtype=np.int64))
-        else:  # a photo name per region
-            runs = [(name, len(list(group))) for name, group in groupby(names)]
-            names, lengths = [name for name, _ in runs], np.array([count for _, count in runs], dtype=np.int64)
+        lengths = np.ravel(np.asarray(known["counts"][:] if "counts" in known else [], dtype=np.int64))
         ranges = list(pairwise([0, *np.cumsum(lengths).tolist()]))
     valid = len(ranges) == len(names) and all(0 <= begin <= end <= total for begin, end in ranges)
     if not valid or (ranges and max(end for _, end in ranges) != total) or len(known["features"]) != total:
         raise DatasetError(
             f"{arrays.path}: {len(known['features']):,} vectors and {total:,} boxes do not fit {len(names):,} names; "
-            "give the regions of each photo as pos_boxes or counts, or a photo name per region"
+            "give the regions of each photo as pos_boxes or counts"
         )
     # The counts of a photo are those of padding, which there is none of.
     return Table(names, lambda index: {**_of_photo(known, index, slice(*ranges[index])), "counts": np.array(total)})
-
-
-def _cell_layout(arrays: Arrays, known: Mapping[str, Any], cells: Mapping[str, Mapping[str, Any]]) -> Layout:
-    names = arrays.names
-    if any(key not in cells or len(cells[key]) != len(names) for key in ("features", "boxes")):
-        raise DatasetError(f"{arrays.path}: cells of features, cells of boxes and {len(names):,} names do not fit")
-    sizes = {key: known[key] for key in ("width", "height") if key in known}
-    own = ("features", "boxes")
-    return Table(names, lambda index: _of_photo(sizes, index, index) | {key: cells[key][str(index)] for key in own})
 
 
 def _read_regions(path: Path, arrays: Mapping[str, Any]) -> ImportedRegions:
