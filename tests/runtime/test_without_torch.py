@@ -174,7 +174,7 @@ print(model.similarity(model.encode_images(photos[:2]), model.encode_sentences([
         "deixis.train",
         "deixis.load('two-branch').model.network",
         "deixis.load('two-branch', device='cuda')",
-        "__import__('deixis.vision.encoders').vision.encoders.open_encoder('efficientnet-lite0')",
+        "__import__('deixis.vision.encoders').vision.encoders.open_encoder('efficientnet-lite2')",
     ],
 )
 def test_what_needs_torch_says_what_to_install(run: Run, code: str) -> None:

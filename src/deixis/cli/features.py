@@ -41,7 +41,7 @@ def features(
         str | None,
         option(
             "NAME",
-            "Image encoder: deixis, efficientnet-lite0, efficientnet-lite2, timm:NAME or torchvision:NAME.",
+            "Image encoder: deixis, efficientnet-lite2, timm:NAME or torchvision:NAME.",
         ),
     ] = None,
     import_: Annotated[

@@ -122,11 +122,11 @@ def test_a_network_runs_in_evaluation_mode_without_gradients() -> None:
     assert not any(weights.requires_grad for weights in module.parameters())
 
 
-@given(st.integers(32, 2048), st.sampled_from(["squeeze", "keep"]))
-def test_a_canonical_name_round_trips(side: int, aspect: str) -> None:
-    name = EncoderName("timm", "vit", side, aspect)
+@given(st.integers(32, 2048))
+def test_a_canonical_name_round_trips(side: int) -> None:
+    name = EncoderName("timm", "vit", side)
     assert parse_name(name.canonical(0)) == name
-    assert parse_name(name.canonical(side)) == EncoderName("timm", "vit", 0, aspect)
+    assert parse_name(name.canonical(side)) == EncoderName("timm", "vit")
 
 
 @pytest.mark.parametrize(
@@ -147,15 +147,9 @@ def test_arguments_may_contain_any_characters_of_paths(name: str, argument: str)
         ("a@side=9", "encoder a: side=9 "),
         ("a@side=wide", "encoder a: side=wide "),
         (f"a@side={'9' * 5000}", f"encoder a: side={'9' * 40}… "),
-        ("a@aspect=3", "encoder a: aspect=3 "),
         ("a@depth=3", "encoder a: no option 'depth'"),
     ],
 )
 def test_an_error_names_the_option_and_its_value(name: str, line: str) -> None:
     with pytest.raises(DeixisError, match=f"^{re.escape(line)}"):
         parse_name(name)
-
-
-def test_an_option_may_not_occur_twice() -> None:
-    with pytest.raises(DeixisError, match="a@side=64,side=96"):
-        parse_name("a@side=64,side=96")

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from PIL import Image
 
 from deixis.errors import DeixisError
 from deixis.vision import encoders
@@ -37,11 +36,11 @@ def tiny(tmp_path: Path) -> str:
     ("name", "line"),
     [
         ("resnet", "resnet; .*timm:NAME, torchvision:NAME"),
-        ("", r"deixis\[:FOLDER\], deixis-fast, efficientnet-lite0, efficientnet-lite2, timm:NAME"),
+        ("", r"deixis\[:FOLDER\], deixis-fast, efficientnet-lite2, timm:NAME"),
         ("deixis-fast:9", "deixis-fast:9; .*deixis-fast$"),
         ("timm", "timm; .*timm:NAME"),
         ("timm:", "timm:; .*timm:NAME"),
-        ("efficientnet-lite2@blocks=3", "efficientnet-lite2: .*'blocks'.*side, aspect"),
+        ("efficientnet-lite2@blocks=3", "efficientnet-lite2: .*'blocks'.*side"),
         ("deixis@side=300", "deixis: side=300.*294 or 308"),
     ],
 )
@@ -70,11 +69,6 @@ def test_the_registry_is_read_without_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_the_aspect_ratio_is_an_option_of_the_name(tiny: str) -> None:
-    [features] = open_encoder(f"{tiny}@aspect=keep").encode([Image.new("RGB", (100, 50))])
-    assert features.cells.shape == (32, 3, 6)
-
-
 def fingerprints(folder: Path) -> Iterator[tuple[str, str]]:
     files = {
         "weights": (random_network(0), 56, IMAGENET),
@@ -88,7 +82,6 @@ def fingerprints(folder: Path) -> Iterator[tuple[str, str]]:
         yield what, open_encoder(f"deixis:{path}").fingerprint
     path = folder / "weights"
     yield "side", open_encoder(f"deixis:{path}@side=112").fingerprint
-    yield "aspect", open_encoder(f"deixis:{path}@aspect=keep").fingerprint
 
 
 def test_everything_that_affects_features_changes_the_fingerprint(
@@ -98,7 +91,7 @@ def test_everything_that_affects_features_changes_the_fingerprint(
     first = open_encoder(f"deixis:{tmp_path / 'weights'}")
     monkeypatch.setattr(encoders, "CODE_VERSION", encoders.CODE_VERSION + 1)
     found["code"] = open_encoder(f"deixis:{tmp_path / 'weights'}").fingerprint
-    assert len(set(found.values())) == len(found) == 7
+    assert len(set(found.values())) == len(found) == 6
     assert first.fingerprint == found["weights"]
 
 
@@ -106,7 +99,7 @@ def test_the_path_and_explicit_defaults_do_not_change_the_fingerprint(tmp_path: 
     path = Path(tiny.partition(":")[2])
     copy = tmp_path / "copy"
     shutil.copytree(path, copy)
-    names = [tiny, f"deixis:{copy}", f"{tiny}@aspect=squeeze", f"{tiny}@side=56"]
+    names = [tiny, f"deixis:{copy}", f"{tiny}@side=56"]
     assert len({open_encoder(name).fingerprint for name in names}) == 1
 
 

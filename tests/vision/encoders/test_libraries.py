@@ -113,7 +113,7 @@ def test_the_map_of_a_convolutional_network_has_channels_first(name: str) -> Non
 
 @torch.no_grad()
 def test_the_patches_of_a_transformer_become_a_map_without_the_prefix_tokens() -> None:
-    encoder = open_encoder("timm:vit@aspect=keep")
+    encoder = open_encoder("timm:vit@side=64")
     wide = np.ascontiguousarray(PIXELS[:, :32])
     cells, whole = encoder.network(wide)
     torch.manual_seed(0)

@@ -36,7 +36,6 @@ class Architecture:
 ARCHITECTURES = {
     "deixis": Architecture("saved:open_network", argument="FOLDER", optional=True, needs_torch=False),
     "deixis-fast": Architecture("saved:open_network", needs_torch=False),
-    "efficientnet-lite0": Architecture("efficientnet_lite:open_network", 224),
     "efficientnet-lite2": Architecture("efficientnet_lite:open_network", 260),
     "timm": Architecture("libraries:open_timm", argument="NAME"),
     "torchvision": Architecture("libraries:open_torchvision", 224, "NAME"),

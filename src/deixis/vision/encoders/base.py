@@ -1,7 +1,6 @@
 """Interface of encoder modules: names with options, loaded networks, and optional packages. Without torch.
 
-The syntax of names is ``NAME[:ARGUMENT][@OPTION=VALUE,…]``. A name contains all options that affect the features, so a
-comparison of resolutions or aspect ratios is a list of names.
+The syntax of names is ``NAME[:ARGUMENT][@side=N]``. A name contains all that affects the features.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from deixis.vision.encoder import InputSize, Network
 MIN_SIDE, MAX_SIDE = 32, 2048
 _MAX_DIGITS = 9
 _MAX_SHOWN = 40
-_ASPECTS = ("squeeze", "keep")
-_OPTIONS = re.compile(r"@((?:[a-z]+=[^@,=]*)(?:,[a-z]+=[^@,=]*)*)$")
+_OPTION = re.compile(r"@([a-z]+)=([^@=]*)$")
 
 
 @dataclass(frozen=True)
@@ -55,27 +53,24 @@ class EncoderName:
     architecture: str  # a name in the registry
     argument: str = ""  # after the colon: a network of a library, or a path
     side: int = 0  # of the square that photos are resized to; 0 for the input size of the network itself
-    aspect: str = "squeeze"  # into the square, or "keep": about as many pixels
+
+    @property
+    def without_side(self) -> str:
+        return f"{self.architecture}:{self.argument}" if self.argument else self.architecture
+
+    def canonical(self, own_side: int) -> str:
+        """Return the name without the side that the network has anyway."""
+        return self.without_side if self.side in (0, own_side) else f"{self.without_side}@side={self.side}"
 
     def input_size(self, own_side: int, multiple: int) -> InputSize:
-        return InputSize(self.side or own_side, self.aspect == "keep", multiple)
+        return InputSize(self.side or own_side, multiple=multiple)
 
     def check_side(self, size: InputSize) -> None:
         """Refuse an input size that is not a multiple of the patch size."""
         side, patch = size.side, size.multiple
         if side % patch:
             near = f"{side // patch * patch or patch} or {side // patch * patch + patch}"
-            raise DeixisError(f"encoder {self.without_options}: side={side} is not a multiple of {patch}; try {near}")
-
-    @property
-    def without_options(self) -> str:
-        return f"{self.architecture}:{self.argument}" if self.argument else self.architecture
-
-    def canonical(self, own_side: int) -> str:
-        """Return the name with options in a fixed order and without defaults."""
-        side = [f"side={self.side}"] if self.side not in (0, own_side) else []
-        options = side + (["aspect=keep"] if self.aspect == "keep" else [])
-        return f"{self.without_options}@{','.join(options)}" if options else self.without_options
+            raise DeixisError(f"encoder {self.without_side}: side={side} is not a multiple of {patch}; try {near}")
 
 
 OpenNetwork = Callable[[EncoderName, str | None], LoadedNetwork]
@@ -83,25 +78,18 @@ OpenNetwork = Callable[[EncoderName, str | None], LoadedNetwork]
 
 
 def parse_name(name: str) -> EncoderName:
-    found = _OPTIONS.search(name)
-    plain = name[: found.start()] if found else name
-    architecture, _, argument = plain.partition(":")
-    options: dict[str, str] = {}
-    for option in found[1].split(",") if found else ():
-        key, _, value = option.partition("=")
-        if key in options:
-            raise DeixisError(f"encoder {name}: an option occurs twice")
-        if key not in ("side", "aspect"):
-            raise DeixisError(f"encoder {architecture}: no option {key!r}; it has only side, aspect")
-        options[key] = value
-    side, aspect = options.get("side"), options.get("aspect", "squeeze")
+    found = _OPTION.search(name)
+    architecture, _, argument = (name[: found.start()] if found else name).partition(":")
+    if found is None:
+        return EncoderName(architecture, argument)
+    option, side = found.groups()
+    if option != "side":
+        raise DeixisError(f"encoder {architecture}: no option {option!r}; it has only side")
     # Check the length first: Python limits the digits of an integer.
-    if side is not None and not (side.isdecimal() and len(side) <= _MAX_DIGITS and MIN_SIDE <= int(side) <= MAX_SIDE):
+    if not (side.isdecimal() and len(side) <= _MAX_DIGITS and MIN_SIDE <= int(side) <= MAX_SIDE):
         shown = side if len(side) <= _MAX_SHOWN else f"{side[:_MAX_SHOWN]}…"
         raise DeixisError(f"encoder {architecture}: side={shown} is not a number from {MIN_SIDE} to {MAX_SIDE}")
-    if aspect not in _ASPECTS:
-        raise DeixisError(f"encoder {architecture}: aspect={aspect} is neither {' nor '.join(_ASPECTS)}")
-    return EncoderName(architecture, argument, int(side or 0), aspect)
+    return EncoderName(architecture, argument, int(side))
 
 
 def require_package(package: str, encoder: str, install: str) -> ModuleType:

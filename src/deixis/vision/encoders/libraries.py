@@ -18,12 +18,12 @@ STRIDE = 32
 
 def open_torchvision(name: EncoderName, device: str | None) -> LoadedNetwork:
     """VGG and AlexNet: the map of the last convolution, and fc7 after its ReLU as the global vector."""
-    models = require_package("torchvision.models", name.without_options, "pip install 'deixis[torchvision]'")
+    models = require_package("torchvision.models", name.without_side, "pip install 'deixis[torchvision]'")
     with _explain_failure(name):
         module: Any = models.get_model(name.argument, weights="DEFAULT")
     classifier = getattr(module, "classifier", None)
     if not isinstance(classifier, nn.Sequential) or sum(isinstance(layer, nn.Linear) for layer in classifier) < 3:
-        raise DeixisError(f"encoder {name.without_options}: it is neither VGG nor AlexNet; try timm:{name.argument}")
+        raise DeixisError(f"encoder {name.without_side}: it is neither VGG nor AlexNet; try timm:{name.argument}")
     convolutions, pooling = module.features[:-1], module.features[-1]
 
     def maps(pixels: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -39,17 +39,17 @@ def _explain_failure(name: EncoderName) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise DeixisError(f"encoder {name.without_options}: its weights cannot be downloaded ({error})") from error
+        raise DeixisError(f"encoder {name.without_side}: its weights cannot be downloaded ({error})") from error
     except (KeyError, ValueError, RuntimeError) as error:
         reason = f"{name.architecture} cannot open it ({short_reason(error)})"
-        raise DeixisError(f"encoder {name.without_options}: {reason}") from error
+        raise DeixisError(f"encoder {name.without_side}: {reason}") from error
 
 
 def open_timm(name: EncoderName, device: str | None) -> LoadedNetwork:
-    timm = require_package("timm", name.without_options, "pip install 'deixis[timm]'")
+    timm = require_package("timm", name.without_side, "pip install 'deixis[timm]'")
     with _explain_failure(name):
         # Transformers need a flag to accept other input sizes than that of training.
-        sized = {"dynamic_img_size": True} if name.side or name.aspect == "keep" else {}
+        sized = {"dynamic_img_size": True} if name.side else {}
         try:
             module = timm.create_model(name.argument, pretrained=True, num_classes=0, **sized)
         except TypeError:
