@@ -82,6 +82,19 @@ def test_a_drag_is_clipped_a_second_box_replaces_the_first_and_handles_resize(la
     assert (x2, y2) == SIZE
 
 
+def test_a_drag_may_begin_beside_the_photo(laptop: Page, bench: MakeBench) -> None:
+    site = bench([captioned("A man smiles.")])
+    join(laptop, site.invite("Ann"))
+    ready(laptop)
+    draw(laptop, (100, 50, 150, 90), SIZE)
+    expect(laptop.get_by_role("button", name="Send this box")).to_be_enabled()
+    draw(laptop, (-8, 200, 200, 320), SIZE)  # the grass, up to two sides of the photo
+    laptop.keyboard.press("Enter")
+    expect(laptop.get_by_role("heading", name="No question for you right now.")).to_be_visible()
+    all_sent(laptop)
+    assert [each["box"] for each in judged(site)] == [pytest.approx([0, 200, 200, 300], abs=2)]
+
+
 def test_a_drawn_box_and_a_comment_are_not_lost(laptop: Page, bench: MakeBench) -> None:
     site = bench([captioned("A man smiles.")])
     join(laptop, site.invite("Ann"))
@@ -108,6 +121,22 @@ def test_a_drawn_box_and_a_comment_are_not_lost(laptop: Page, bench: MakeBench) 
     assert (sent["answer"], sent["box"]) == ("drawn", pytest.approx([20, 20, 100, 90], abs=2))
     with site.project.database.reading() as connection:
         assert connection.scalars(select(remarks.c.text)).all() == ["half of a man"]
+
+
+@pytest.mark.parametrize("late", ["**/*.js", "**/api/session", "**/api/next"])
+def test_a_page_on_a_slow_line_says_that_it_is_coming(laptop: Page, bench: MakeBench, late: str) -> None:
+    site = bench([captioned("A man smiles.")])
+    join(laptop, site.invite("Ann"))
+    ready(laptop)
+    held: list[Route] = []
+    laptop.route(late, lambda route: held.append(route))
+    laptop.reload(wait_until="commit")
+    expect(laptop.get_by_text("One moment …")).to_be_visible()
+    laptop.route(late, lambda route: route.continue_())
+    while held:
+        held.pop().continue_()
+    expect(laptop.get_by_text("One moment …")).to_have_count(0)
+    ready(laptop)
 
 
 def test_undo_brings_the_question_back(laptop: Page, bench: MakeBench) -> None:

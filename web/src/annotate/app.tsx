@@ -11,6 +11,7 @@ import { OwnWorkPage } from "./own_work";
 import { PeoplePage } from "./people";
 import { ReviewPage } from "./review";
 import { mayLeave } from "./unsaved";
+import { Waiting } from "./waiting";
 import { WorkPage } from "./work_page";
 
 const REVIEWS: readonly Role[] = ["reviewer", "owner"];
@@ -66,7 +67,7 @@ function Inside() {
   }, [place[0]]);
 
   if (failure) return <Said title="The workbench cannot be reached." line={failure} action="Try again" onAct={look} />;
-  if (!session) return null;
+  if (!session) return <Waiting />;
   if (!user || place[0] === "join")
     return (
       <LoginPage

@@ -184,8 +184,9 @@ function afterDrag(settle: () => void) {
   return () => removeEventListener("pointerup", up, true);
 }
 
-/** A drag may leave the photo, and one that begins beside the box draws another in its place. Two fingers draw nothing. */
+/** A drag may begin beside the photo and leave it, and one that begins beside the box draws another in its place. Two fingers draw nothing. */
 function dragAnywhere(layer: SVGSVGElement, annotator: ImageAnnotator, boxNow: () => Box | null) {
+  const around = layer.closest<HTMLElement>(".frame-holder") ?? layer;
   const reach = () => 14 * (layer.viewBox.baseVal.width / (layer.clientWidth || 1));
   const fingers = new Set<number>();
   let isPinch = false;
@@ -198,11 +199,15 @@ function dragAnywhere(layer: SVGSVGElement, annotator: ImageAnnotator, boxNow: (
     }
     if (isPinch) return event.stopImmediatePropagation();
     if (event.target instanceof Element && event.target.closest(".a9s-annotation.selected")) return; // a handle
+    const isBeside = !layer.contains(event.target as Node);
+    if (isBeside && !mayBegin(event)) return;
     layer.setPointerCapture(event.pointerId);
     const box = boxNow();
-    if (!box || isNear(box, pointOf(event, layer), reach())) return;
+    const isOther = box && !isNear(box, pointOf(event, layer), reach());
+    if (!isBeside && !isOther) return;
     event.stopImmediatePropagation();
-    annotator.setSelected();
+    if (isOther) annotator.setSelected();
+    else if (box) return; // it reached for a side of the box
     // The tool for a new box comes only after the old one was let go.
     const again = new PointerEvent("pointerdown", event);
     setTimeout(() => layer.dispatchEvent(again));
@@ -219,10 +224,17 @@ function dragAnywhere(layer: SVGSVGElement, annotator: ImageAnnotator, boxNow: (
     ["pointerup", up],
     ["pointercancel", up],
   ];
-  for (const [name, listen] of heard) layer.addEventListener(name, listen as EventListener, true);
+  for (const [name, listen] of heard) around.addEventListener(name, listen as EventListener, true);
   return () => {
-    for (const [name, listen] of heard) layer.removeEventListener(name, listen as EventListener, true);
+    for (const [name, listen] of heard) around.removeEventListener(name, listen as EventListener, true);
   };
+}
+
+/** Not on the buttons of the zoom, nor on a scroll bar. */
+function mayBegin({ button, target, clientX, clientY }: PointerEvent) {
+  if (button || !(target instanceof Element) || target.closest(".zoom")) return false;
+  const { left, top } = target.getBoundingClientRect();
+  return clientX - left <= target.clientWidth && clientY - top <= target.clientHeight;
 }
 
 function pointOf(event: PointerEvent, layer: SVGSVGElement): [number, number] {

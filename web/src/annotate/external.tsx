@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import * as api from "./api";
 import type { ExternalProgress, ExternalResponse, SessionResponse } from "./schema";
 import { Said } from "./app";
+import { Waiting } from "./waiting";
 import { WorkPage } from "./work_page";
 
 const GIVEN = ["key", "assignmentId", "hitId", "workerId", "turkSubmitTo"];
@@ -29,7 +30,7 @@ export function ExternalPage() {
   }, []);
 
   if (failure) return <Said title="This cannot be shown." line={failure} />;
-  if (!entered || !session) return null;
+  if (!entered || !session) return <Waiting />;
   if (entered.preview)
     return (
       <main class="page is-narrow">

@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import * as api from "./api";
 import type { InvitationResponse, SessionResponse, UserInfo } from "./schema";
+import { Waiting } from "./waiting";
 
 const SHORTEST = 10;
 
@@ -68,7 +69,7 @@ function Join({ token, user, onIn }: { token: string; user: UserInfo | null; onI
         </p>
       </>
     );
-  if (!invited) return null;
+  if (!invited) return <Waiting />;
   return (
     <form
       class="edit"

@@ -7,6 +7,7 @@ import { LessonView } from "./lesson";
 import { Levels } from "./own_work";
 import { StayChoice } from "./stay";
 import { TASK_TEXTS, describeLevelChanges } from "./tasks";
+import { Waiting } from "./waiting";
 import { Work } from "./work";
 
 const GUIDE_KEY = "deixis-guide";
@@ -83,7 +84,7 @@ export function WorkPage({ session, worker, guidelines, onSignedOut, onGuideline
     setGuideOpen(isOpen);
     keepGuide(isOpen);
   };
-  if (!now) return null;
+  if (!now) return <Waiting />;
   const { current } = now;
   return (
     <div class="workplace">
@@ -131,7 +132,7 @@ export function WorkPage({ session, worker, guidelines, onSignedOut, onGuideline
 }
 
 function Nothing({ why, standings }: { why: string | null; standings: readonly QualificationInfo[] }) {
-  if (why === null) return <main class="notice">One moment …</main>;
+  if (why === null) return <Waiting />;
   return (
     <main class="notice">
       <h1>No question for you right now.</h1>
