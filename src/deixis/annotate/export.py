@@ -332,7 +332,7 @@ def export_project(
         ).all()
     selected = [row.id for row in rows if unfinished or row.finished]
     if not selected:
-        raise DeixisError(f"{project.folder}: no photo is finished; use --unfinished to export unfinished photos")
+        raise DeixisError(f"{project.folder}: no photo is finished; include unfinished photos (--unfinished)")
     inputs = [project.folder, project.images, *project.more_images]
     with new_directory(out, replace=replace, inputs=inputs) as folder, TemporaryDirectory() as linked:
         _write_guidelines(project, folder / GUIDELINES_FILE)

@@ -165,6 +165,20 @@ def test_an_owner_exports_from_the_dashboard(laptop: Page, bench: MakeBench) -> 
         assert "photos.jsonl" in archive.namelist()
 
 
+def test_an_export_that_fails_is_explained_on_the_dashboard(laptop: Page, bench: MakeBench) -> None:
+    site = bench([two_people_with_a_dog()])
+    member = site.member("Ann")
+    member.work()
+    join(laptop, site.invite("Olga", Role.OWNER))
+    expect(laptop.get_by_label("Unfinished photos too")).to_be_checked()  # no photo is finished
+    laptop.get_by_label("Unfinished photos too").uncheck()
+    laptop.get_by_role("button", name="Download (zip)").click()
+    expect(laptop.get_by_role("alert")).to_contain_text("no photo is finished; include unfinished photos")
+    laptop.get_by_label("Unfinished photos too").check()
+    with laptop.expect_download():
+        laptop.get_by_role("button", name="Download (zip)").click()
+
+
 @pytest.mark.parametrize("place", ["gallery", "photo", "phrases", "dashboard"])
 def test_the_pages_of_a_lead_meet_wcag(laptop: Page, bench: MakeBench, place: str) -> None:
     site = annotated(bench)

@@ -65,6 +65,7 @@ let bearer: string | null = null;
 let serverAheadMs = 0;
 
 const LONGEST_WAIT_MS = 20_000;
+const LONGEST_EXPORT_MS = 3_600_000;
 
 /** Now, by the server's clock, in seconds since 1970. */
 export const serverNow = () => (Date.now() + serverAheadMs) / 1000;
@@ -151,6 +152,13 @@ export async function picture(url: string): Promise<Blob> {
   return response.blob();
 }
 
+/** Annotations of the project as a ZIP file. */
+export async function exported(format: string, isUnfinished: boolean): Promise<Blob> {
+  const asked = new URLSearchParams({ to: format, unfinished: `${isUnfinished}` });
+  const response = await send("GET", `${BASE}/api/export?${asked}`, undefined, LONGEST_EXPORT_MS);
+  return response.blob();
+}
+
 function withNext(said: object, besides: string[] | null, stay: Stay) {
   return { ...said, next: besides && { besides, tasks: null, stay: stay || null } };
 }
@@ -160,11 +168,11 @@ async function ask<Said>(method: string, address: string, body?: object): Promis
   return (await response.json()) as Said;
 }
 
-async function send(method: string, address: string, body?: object): Promise<Response> {
+async function send(method: string, address: string, body?: object, longest = LONGEST_WAIT_MS): Promise<Response> {
   const headers: Record<string, string> = {};
   if (body) headers["content-type"] = "application/json";
   if (bearer) headers.authorization = `Bearer ${bearer}`;
-  const signal = AbortSignal.timeout(LONGEST_WAIT_MS);
+  const signal = AbortSignal.timeout(longest);
   const response = await fetch(address, { method, headers, body: body && JSON.stringify(body), signal });
   const date = Date.parse(response.headers.get("date") ?? "");
   if (date) serverAheadMs = date - Date.now();

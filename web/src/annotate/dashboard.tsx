@@ -1,10 +1,12 @@
 import { useEffect, useState } from "preact/hooks";
 import * as api from "./api";
 import type { CorrectionSummary, Dashboard, Task, TaskProgress, UserInfo, WorkerProgress } from "./schema";
+import { Failure, useSubmit } from "./login";
 import { TASK_TEXTS } from "./tasks";
 
 const LOOK_AGAIN_MS = 10_000;
 const WIDEST_BAR = 48;
+const KEEP_FILE_MS = 60_000; // while the browser saves it
 
 /** How far the project is, how fast it goes, what it costs, and how good everybody's work is. */
 export function DashboardPage({ user, formats }: { user: UserInfo; formats: readonly string[] }) {
@@ -40,7 +42,7 @@ export function DashboardPage({ user, formats }: { user: UserInfo; formats: read
           <Advice lines={said.advice} />
           <Corrections made={said.corrections} />
           <Pace pace={said.pace} />
-          {user.role === "owner" && said.judged > 0 && <Export formats={formats} />}
+          {user.role === "owner" && said.judged > 0 && <Export said={said} formats={formats} />}
           <Tasks tasks={said.tasks} />
           <Workers said={said} user={user} onChange={look} />
         </>
@@ -167,11 +169,27 @@ function Corrections({ made }: { made: CorrectionSummary }) {
 }
 
 /** The finished photos as a file, at any time. */
-function Export({ formats }: { formats: readonly string[] }) {
+function Export({ said, formats }: { said: Dashboard; formats: readonly string[] }) {
+  const { failure, isBusy, run } = useSubmit();
+  const fetchFile = async (form: FormData) => {
+    const file = await api.exported(String(form.get("to")), form.has("unfinished"));
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(file);
+    link.download = "annotations.zip";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), KEEP_FILE_MS);
+  };
   return (
     <section class="card" aria-label="Export">
       <h2>Export</h2>
-      <form class="row" action={`${api.BASE}/api/export`} method="get">
+      <form
+        class="row"
+        onSubmit={(event) => {
+          event.preventDefault();
+          const form = new FormData(event.currentTarget);
+          run(() => fetchFile(form));
+        }}
+      >
         <label>
           Format{" "}
           <select name="to">
@@ -181,11 +199,14 @@ function Export({ formats }: { formats: readonly string[] }) {
           </select>
         </label>
         <label class="check">
-          <input type="checkbox" name="unfinished" value="true" />
+          <input type="checkbox" name="unfinished" defaultChecked={!said.finished} />
           Unfinished photos too
         </label>
-        <button type="submit">Download (zip)</button>
+        <button type="submit" disabled={isBusy}>
+          {isBusy ? "Writing the files …" : "Download (zip)"}
+        </button>
       </form>
+      <Failure line={failure} />
     </section>
   );
 }
