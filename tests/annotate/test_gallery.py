@@ -80,6 +80,7 @@ def test_photos_are_found_by_file_name_caption_words_and_phrase_type(new_project
     assert names(project, words="beach/o jpg") == ["one"]
     assert names(project, words="café") == ["three"]
     assert names(project, words="cat") == []
+    assert names(project, words="og") == []  # "dog" begins with something else
     assert names(project, type="people") == ["two"]
     assert names(project, words="runs", type="animals") == ["one"]
     [lead] = people(project, "olga", role=Role.OWNER)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -274,7 +275,7 @@ class GalleryFilter:
     disagreement: bool = False  # people gave different answers to one question
     changed: bool = False  # a lead has corrected it
     assigned: str | None = None  # id of a worker to whom it is assigned; "" for photos that everybody is asked about
-    words: str = ""  # each is part of the file name or of a caption
+    words: str = ""  # each is part of the file name, or begins a word of a caption
     type: str = ""  # entity type of a phrase
 
 
@@ -499,14 +500,15 @@ def _candidates(wanted: GalleryFilter) -> Select[Any]:
 
 
 def _find_by_material(project: Project, connection: Connection, wanted: GalleryFilter) -> set[str]:
-    words = wanted.words.casefold().split()
+    words = [(word, re.compile(rf"(?<!\w){re.escape(word)}")) for word in wanted.words.casefold().split()]
     chosen = select(photos.c.id, photos.c.material).where(photos.c.known.is_(False))
     retyped = select(events.c.photo).where(events.c.kind.in_((Corrected.kind, PhraseDecision.kind))).distinct()
     changed = set(connection.scalars(retyped)) if wanted.type else set()
     found = set()
     for photo, material in connection.execute(chosen):
-        text = "\n".join((photo, material["file"] or "", *material["captions"])).casefold() if words else ""
-        if not all(word in text for word in words):
+        name = f"{photo}\n{material['file'] or ''}".casefold()
+        captions = "\n".join(material["captions"]).casefold() if words else ""
+        if not all(word in name or in_caption.search(captions) for word, in_caption in words):
             continue
         if photo in changed:
             types = [each.types for each in project.snapshots.read(connection, photo).state.chains]

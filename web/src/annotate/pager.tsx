@@ -15,7 +15,7 @@ export function Pager(props: { offset: number; page: number; total: number; onCh
         ← Back
       </button>
       <span>
-        {offset + 1}–{Math.min(offset + page, total)} of {total.toLocaleString("en")}
+        {(offset + 1).toLocaleString("en")}–{Math.min(offset + page, total).toLocaleString("en")} of {total.toLocaleString("en")}
       </span>
       <button type="button" disabled={offset + page >= total} onClick={() => onChange(offset + page)}>
         On →
