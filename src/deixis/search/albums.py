@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 
@@ -17,6 +17,8 @@ from deixis.storage.sql import is_postgres
 
 FOLDER = "albums"
 _SUFFIX = ".txt"
+_LOCK = ".lock"
+_LOCK_TIMEOUT_S = 10.0
 _NAME = re.compile(r"""[^\W_][^/\\:*?"<>|\x00-\x1f\x7f]{0,79}(?<![. ])""")
 
 
@@ -25,7 +27,6 @@ class Albums:
 
     def __init__(self, index: str | PathLike[str]) -> None:
         self._folder = None if is_postgres(index) else Path(index) / FOLDER
-        self._lock = threading.Lock()
 
     def names(self) -> list[str]:
         """Return the names of the albums, sorted."""
@@ -43,7 +44,7 @@ class Albums:
 
     def change(self, name: str, photos: Iterable[Path], *, remove: bool = False) -> None:
         """Add photos to an album, or remove them from it; an album without photos is deleted."""
-        with self._lock:
+        with self._changing(name):
             before = self.read(name) if name in self.names() else []
             chosen = dict.fromkeys(photos)
             after = [path for path in before if path not in chosen] if remove else [*dict.fromkeys([*before, *chosen])]
@@ -52,19 +53,36 @@ class Albums:
     def move(self, moved: Mapping[Path, Path]) -> None:
         """Replace the paths of photos that were moved."""
         for name in self.names() if moved else []:
-            with self._lock:
+            with self._changing(name):
                 before = self.read(name)
                 after = [moved.get(path, path) for path in before]
                 if after != before:
                     self._write(name, after)
 
-    def _write(self, name: str, photos: list[Path]) -> None:
+    @contextmanager
+    def _changing(self, name: str) -> Iterator[None]:
+        """Let no other thread and no other process change an album between reading and writing it."""
+        from filelock import FileLock, Timeout  # slow import, for writers only
+
         file = self._file(name)
         with explain_os_errors(file):
-            if not photos:
-                file.unlink(missing_ok=True)
-                return
             file.parent.mkdir(mode=0o700, exist_ok=True)
+            lock = FileLock(file.parent / _LOCK, mode=0o600)
+            try:
+                lock.acquire(timeout=_LOCK_TIMEOUT_S)
+            except Timeout:
+                raise DeixisError(f"{file}: another process is writing it; try again when it has finished") from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _write(self, name: str, photos: list[Path]) -> None:
+        file = self._file(name)
+        if not photos:
+            with explain_os_errors(file):
+                file.unlink(missing_ok=True)
+            return
         if broken := next((path for path in photos if "\n" in str(path)), None):
             raise DeixisError(f"{broken}: a name with a line break cannot be in an album")
         with new_file(file, private=True) as partial:
