@@ -28,7 +28,7 @@ from deixis.annotate.project import (
     open_project,
     restore_project,
 )
-from deixis.annotate.store import FORMAT, SCHEMA_VERSION, metadata
+from deixis.annotate.store import FORMAT, SCHEMA_VERSION, Database, metadata
 from deixis.annotate.webhooks import add_webhook
 from deixis.annotate.workflow import Task
 from deixis.errors import DeixisError
@@ -123,6 +123,44 @@ def test_a_backup_that_names_a_database_elsewhere_is_not_opened(tmp_path: Path) 
     about.write_text(about.read_text().replace('"database": null', '"database": "postgresql://10.255.255.1/x"'))
     with pytest.raises(DeixisError, match="names a database elsewhere"):
         restore_project(tmp_path / "backup", tmp_path / "new")
+
+
+def test_a_project_of_a_stranger_cannot_make_deixis_contact_an_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server there asked for a password, and got that of PGPASSWORD."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("PGHOST", raising=False)
+    contacted = []
+    monkeypatch.setattr(Database, "check_commits", lambda database: contacted.append(database.name))
+    monkeypatch.setattr(Database, "check_version", lambda database: None)
+    monkeypatch.setattr("deixis.annotate.project.read_webhooks", lambda project: None)
+    folder = make_old(RELEASED[0], tmp_path / "dogs")
+    about = json.loads((folder / "project.json").read_text())
+
+    def opens(address: str) -> bool:
+        (folder / "project.json").write_text(json.dumps(about | {"database": address}))
+        before = len(contacted)
+        try:
+            open_project(folder).close()
+        except DeixisError as error:
+            assert "PGHOST=" in str(error)
+        return len(contacted) > before
+
+    far = "postgresql://ann@db.example.org/x"
+    for address in (
+        far,
+        "postgresql:///x?host=db.example.org",
+        "postgresql://127.0.0.1/x?hostaddr=192.0.2.1",
+        f"sqlite:///{tmp_path / 'elsewhere'}",
+    ):
+        assert not opens(address)
+    for address in ("postgresql:///x", "postgresql://ann@127.0.0.1/x", "postgresql://localhost/x?host=/run/postgresql"):
+        assert opens(address)
+    with monkeypatch.context() as named:
+        named.setenv("PGHOST", "db.example.org")
+        assert opens(far)
+    assert opens(far), "it was named once"
 
 
 def test_a_damaged_backup_is_refused_and_the_project_stays(tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from starlette.testclient import TestClient
 
+from deixis.storage.remote import is_loopback
 from deixis.web import security
-from deixis.web.security import COOKIE, AccessPolicy, is_loopback
+from deixis.web.security import COOKIE, AccessPolicy
 from tests.web.conftest import Visit
 
 TOKEN = "correct-horse-battery"

@@ -6,6 +6,7 @@ The questions of an open project are kept consistent with edited settings and su
 from __future__ import annotations
 
 import json
+import os
 import random
 import secrets
 import shutil
@@ -42,6 +43,7 @@ from deixis.errors import DeixisError
 from deixis.storage.atomic import make_private, new_directory, new_file
 from deixis.storage.files import hash_file, read_regular
 from deixis.storage.progress import OnProgress, no_progress, track
+from deixis.storage.remote import allow_address, is_allowed
 from deixis.storage.sql import CHECK_DISK
 
 if TYPE_CHECKING:
@@ -227,6 +229,8 @@ def make_project(
             database.create_tables()
         finally:
             database.close()
+        if url and database.place:
+            allow_address(database.place)
         (unfinished / PROJECT_FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
         write_settings(settings or Settings(), unfinished / SETTINGS_FILE)
     project = open_project(folder)
@@ -251,6 +255,8 @@ def open_project(folder: Path, *, checked: bool = False) -> Project:
         if (folder / name).exists():
             make_private(folder / name)  # older versions let everybody read password hashes
     database = Database(about.get("database") or _sqlite_url(folder))
+    if about.get("database"):
+        _check_place(folder, database.place)
     database.check_commits()
     database.check_version()
     if checked:
@@ -258,6 +264,18 @@ def open_project(folder: Path, *, checked: bool = False) -> Project:
     project = Project(folder, database, read_settings(folder / SETTINGS_FILE), *_read_image_folders(about))
     read_webhooks(project)
     return project
+
+
+def _check_place(folder: Path, place: str) -> None:
+    """Refuse a database elsewhere that the user has not named: a stranger's project would get their password."""
+    if not place or is_allowed(place):
+        return
+    if place != os.environ.get("PGHOST"):
+        raise DeixisError(
+            f"{folder / PROJECT_FILE}: names a database at {place}, which was not named here before; if you trust the "
+            f"project, run this command once with PGHOST={place}"
+        )
+    allow_address(place)
 
 
 def _read_about(folder: Path) -> dict[str, Any]:
@@ -405,6 +423,8 @@ def backup_project(project: Project, out: Path, *, url: str | None = None) -> in
                     copied += len(block) if table is events else 0
                 copy.continue_numbers(target, table)
         copy.close()
+        if url and copy.place:
+            allow_address(copy.place)
         about = _read_about(project.folder)
         (folder / PROJECT_FILE).write_text(json.dumps(about | {"database": url}, indent=2) + "\n", encoding="utf-8")
         shutil.copyfile(project.folder / SETTINGS_FILE, folder / SETTINGS_FILE)
@@ -427,7 +447,7 @@ def find_damage(folder: Path) -> Iterator[str]:
                 project.snapshots.read(connection, name)
     except DeixisError as error:
         yield str(error)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         yield f"{project.database.name}: damaged ({type(error).__name__}: {' '.join(str(error).split())})"
     finally:
         project.close()

@@ -47,6 +47,7 @@ from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError,
 from deixis.errors import DeixisError, UnavailableError
 from deixis.storage.checksums import find_damaged_rows, is_protected, protect_tables, register_checks
 from deixis.storage.commit_record import RECORD_ENDING, count_commit, find_lost_commits, start_counting, write_record
+from deixis.storage.remote import is_loopback
 from deixis.storage.sql import (
     BEGIN_WRITE,
     SQLITE_PRAGMAS,
@@ -520,6 +521,15 @@ class Database:
                 raw = connection.connection.driver_connection
                 if raw is not None:
                     raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    @property
+    def place(self) -> str:
+        """Where the database is if that is another machine, or a file with an address of its own; otherwise empty."""
+        if self.is_sqlite:
+            return str(self.url)
+        named = [self.url.host, *(self.url.query.get(name) for name in ("host", "hostaddr"))]
+        hosts = ",".join(",".join(each) if isinstance(each, tuple) else each or "" for each in named).split(",")
+        return ",".join(host for host in hosts if host and not host.startswith(("/", "@")) and not is_loopback(host))
 
     @property
     def name(self) -> str:

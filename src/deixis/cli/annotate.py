@@ -248,7 +248,7 @@ def _is_local(link: str) -> bool:
     """Return whether only this machine can open a link."""
     from urllib.parse import urlsplit
 
-    from deixis.web.security import is_loopback
+    from deixis.storage.remote import is_loopback
 
     return is_loopback(urlsplit(link).hostname or "")
 

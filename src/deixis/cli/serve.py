@@ -42,7 +42,8 @@ def serve(
     The printed link has the token. Programs send it as "Authorization: Bearer TOKEN".
     """
     use_one_blas_thread()
-    from deixis.web.security import MIN_TOKEN_LENGTH, is_loopback
+    from deixis.storage.remote import is_loopback
+    from deixis.web.security import MIN_TOKEN_LENGTH
     from deixis.web.server import ServerAddress, easy_password, listen
 
     if share:
@@ -69,9 +70,9 @@ def _serve_index(
 ) -> None:
     """Serve an index until Ctrl-C."""
     from deixis.search.collection import open_index
+    from deixis.storage.remote import is_loopback
     from deixis.storage.sql import hide_password
     from deixis.web.app import serve
-    from deixis.web.security import is_loopback
     from deixis.web.server import leave
 
     with working("opening the index"):

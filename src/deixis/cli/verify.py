@@ -20,7 +20,8 @@ _FIXES = {
     "index": "deixis index PHOTOS --into INDEX --rebuild",
     "project": "restore a backup made by deixis annotate backup",
 }
-_CHECK_AGAIN = "check the disk, then run deixis verify again"
+_NO_DAMAGE = (CHECK_DISK, "install a newer version", "cannot be reached", "was not named here")
+"""Parts of lines about what could not be read, which say what to do themselves."""
 
 
 def verify(
@@ -40,8 +41,8 @@ def verify(
             kind, folder = _kind_of(thing)
             damage = list(_damage(kind, folder, on_progress))
             found: dict[str, Any] = {"path": thing, "kind": kind, "problems": damage}
-            is_unread = all(CHECK_DISK in line for line in damage)
-            reports.append(found | {"fix": (_CHECK_AGAIN if is_unread else _FIXES[kind]) if damage else None})
+            is_damaged = any(not any(reason in line for reason in _NO_DAMAGE) for line in damage)
+            reports.append(found | {"fix": _FIXES[kind] if is_damaged else None})
     if json:
         print_json(reports)
     else:
@@ -54,7 +55,7 @@ def verify(
 def _show(reports: list[dict[str, Any]]) -> None:
     for report in reports:
         if report["problems"]:
-            print(*report["problems"], f"  fix: {report['fix']}", sep="\n")
+            print(*report["problems"], *([f"  fix: {report['fix']}"] if report["fix"] else []), sep="\n")
         else:
             print(f"{report['path']}: {report['kind']}, no damage found")
 

@@ -7,6 +7,7 @@ is. Credentials come from the configuration of fsspec and from the environment.
 from __future__ import annotations
 
 import io
+import ipaddress
 import os
 import re
 import stat
@@ -54,12 +55,20 @@ def photo_path(location: str | os.PathLike[str]) -> Path:
     return RemotePath(f"{protocols}::{quote(container, safe='')}:", *filter(None, inside.split("/")))
 
 
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine, so that only this machine can reach a server on it."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def is_remote(path: Path) -> bool:
     return isinstance(path, RemotePath)
 
 
-def allow_address(path: Path) -> None:
-    """Remember that the user has named an address: data sets of others may name any, such as one in their network."""
+def allow_address(path: Path | str) -> None:
+    """Remember that the user has named an address: data sets and projects of others may name any."""
     if not is_allowed(path):
         file = _allowed_addresses()
         with explain_os_errors(file):
@@ -68,7 +77,7 @@ def allow_address(path: Path) -> None:
                 lines.write(f"{path}\n")
 
 
-def is_allowed(path: Path) -> bool:
+def is_allowed(path: Path | str) -> bool:
     """Return whether the user has named an address before."""
     try:
         return str(path) in _allowed_addresses().read_text(encoding="utf-8").splitlines()

@@ -16,10 +16,11 @@ from starlette.responses import Response
 from deixis import __version__
 from deixis.runtime.devices import return_large_blocks
 from deixis.search.collection import PhotoCollection
+from deixis.storage.remote import is_loopback
 from deixis.web.inference import InferenceService
 from deixis.web.pages import add_error_handlers, add_page
 from deixis.web.routes import PhotoNotFoundError, RouteContext, router
-from deixis.web.security import AccessPolicy, SecurityMiddleware, ServerLimits, error_response, is_loopback
+from deixis.web.security import AccessPolicy, SecurityMiddleware, ServerLimits, error_response
 from deixis.web.server import ServerAddress, open_in_browser, run_server
 
 _SWITCH_INTERVAL_S = 0.0002

@@ -24,6 +24,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from deixis.storage.remote import is_loopback
 from deixis.web.rates import LoginDelays, RateLimiter, network_of
 
 JSON_BYTES = 64 * 2**10
@@ -122,14 +123,6 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach a server on a host."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from deixis.errors import DeixisError
-from deixis.web.security import is_loopback
+from deixis.storage.remote import is_loopback
 
 HEAD_S = 10.0
 REQUEST_S = 120.0

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import ipaddress
 import json
 import logging
 import secrets
@@ -36,6 +35,7 @@ from deixis.annotate.project import Project
 from deixis.annotate.web.context import AppContext, Context, errors, limit_address
 from deixis.annotate.web.schemas import SignInRequest, SignInResponse
 from deixis.errors import DeixisError
+from deixis.storage.remote import is_loopback
 
 CALLBACK = "/api/oidc/callback"
 _COOKIE = "deixis-oidc"
@@ -64,7 +64,7 @@ class OidcSettings:
     def __post_init__(self) -> None:
         parts = urlsplit(self.issuer)
         if not parts.hostname or not (
-            parts.scheme == "https" or (parts.scheme == "http" and _is_local(parts.hostname))
+            parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname))
         ):
             raise DeixisError(f"--oidc-issuer {self.issuer}: use an https address")
         if not self.client_id:
@@ -174,7 +174,7 @@ class Provider:
                 raise SignInError(f"{self.settings.issuer}: calls itself {found.get('issuer')!r}; use that issuer")
             for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
                 parts = urlsplit(str(found.get(name, "")))
-                is_local = parts.scheme == "http" and _is_local(parts.hostname or "")
+                is_local = parts.scheme == "http" and is_loopback(parts.hostname or "")
                 if not is_local and (parts.scheme != "https" or not parts.hostname):
                     raise SignInError(f"{self.settings.issuer}: {name} is not an https address")
             self._metadata = found
@@ -201,13 +201,6 @@ def _import_jwt() -> Any:
             "sign-in by OpenID Connect needs PyJWT, which is not installed: pip install 'deixis[oidc]'"
         ) from None
     return jwt
-
-
-def _is_local(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 router = APIRouter(dependencies=[Depends(limit_address)])
