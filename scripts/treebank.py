@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from deixis.errors import DatasetError
-from deixis.language.trees import Tree, read_trees
+from deixis.language.trees import Tree, read_tree, read_trees
+
+TRACE = "-NONE-"
+LABEL_END = re.compile(r"(?<=.)[-=|].*")
 
 FIRST_HELD_OUT = "wsj_0150"
 """First file of the test part, which ends with wsj_0199: 661 of the 3,914 sentences, not used for training."""
@@ -36,4 +41,24 @@ def read_treebank(archive: Path, *, held_out: bool) -> list[Tree]:
         raise DatasetError(f"{archive}: cannot be read ({problem})") from None
     if not texts:
         raise DatasetError(f"{archive}: contains no .mrg files of the Penn Treebank")
-    return [tree for name, text in texts.items() for tree in read_trees(text, plain=True, name=f"{archive}/{name}")]
+    trees = (tree for name, text in texts.items() for tree in read_trees(text, name=f"{archive}/{name}"))
+    return [read_tree(text) for text in map(plain_text, trees) if text]
+
+
+def plain_text(tree: Tree) -> str:
+    """Return only words and categories, as bracketed text.
+
+    Without traces (``-NONE-``), phrases that are empty without them, suffixes of categories (``NP-SBJ-1`` becomes
+    ``NP``) and unlabelled brackets around a sentence.
+    """
+    if tree.is_leaf:
+        return "" if tree.label == TRACE else str(replace(tree, label=_category(tree.label)))
+    inside = list(filter(None, map(plain_text, tree.children)))
+    if len(inside) < 2 and not tree.label:
+        return "".join(inside)
+    return f"({_category(tree.label)} {' '.join(inside)})" if inside else ""
+
+
+def _category(label: str) -> str:
+    """A label without suffixes; labels that start with a hyphen (-LRB-) are kept."""
+    return label if label.startswith("-") else LABEL_END.sub("", label)

@@ -64,19 +64,6 @@ def test_character_spans_refer_to_the_sentence_if_tokens_are_passed() -> None:
     assert [sentence[node.char_start : node.char_end] for node in tree.children] == ["A  dog", "runs", "."]
 
 
-def test_plain_trees_have_no_traces_suffixes_or_unlabelled_brackets() -> None:
-    text = """
-    ( (S (NP-SBJ-1 (DT The) (NN dog)) (VP (VBZ is) (VP (VBN seen) (NP (-NONE- *-1)) (PRT|ADVP (RP up))
-      (PP=2 (-LRB- -LRB-) (IN by) (NP (PRP us))))) (. .)))"""
-    by_us = "(PP (-LRB- -LRB-) (IN by) (NP (PRP us)))"
-    plain = f"(S (NP (DT The) (NN dog)) (VP (VBZ is) (VP (VBN seen) (PRT (RP up)) {by_us})) (. .))"
-    assert str(read_tree(text, plain=True)) == plain
-    kept = read_tree(text)
-    assert kept.label == ""
-    assert [node.label for node in kept.phrases()][:3] == ["", "S", "NP-SBJ-1"]
-    assert "*-1" in kept.words()
-
-
 def test_brackets_and_slashes_in_words_are_escaped_and_unescaped() -> None:
     tree = read_tree(r"(NP (-LRB- -LRB-) (CD 1\/2) (NN :-RRB-) (-RSB- -RSB-))")
     assert tree.words() == ["(", "1/2", ":)", "]"]
@@ -86,7 +73,6 @@ def test_brackets_and_slashes_in_words_are_escaped_and_unescaped() -> None:
 def test_empty_brackets_are_an_empty_tree() -> None:
     assert read_tree("()").words() == []
     assert str(read_tree("()")) == "()"
-    assert read_trees("()", plain=True) == []
     assert read_trees("  \n ") == []
 
 

@@ -17,12 +17,10 @@ from deixis.tokens import Token
 __all__ = ["Tree", "leaf", "phrase", "read_tree", "read_trees"]
 
 _PIECE = re.compile(r"[()]|[^\s()]+")
-_TRACE = "-NONE-"
 _ESCAPES = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
 _ESCAPED = re.compile(r"-[LR][RSC]B-|\\([/*])")
 _UNESCAPED = {escape: sign for sign, escape in _ESCAPES.items()}
 _TO_ESCAPE = re.compile(r"[()\[\]{}]")
-_LABEL_END = re.compile(r"(?<=.)[-=|].*")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -154,24 +152,20 @@ def phrase(label: str, children: Sequence[Tree]) -> Tree:
     return Tree(label, first.start, last.end, first.char_start, last.char_end, tuple(children))
 
 
-def read_tree(text: str, tokens: Sequence[Token] | None = None, *, plain: bool = False, name: str = "tree") -> Tree:
-    """Read a text with exactly one tree; `plain` and `name` as for `read_trees`.
+def read_tree(text: str, tokens: Sequence[Token] | None = None, *, name: str = "tree") -> Tree:
+    """Read a text with exactly one tree; errors start with `name`.
 
     `tokens` gives the character offsets. By default the sentence is the words joined by spaces.
     """
-    found = _Reader(text, plain, name, tokens).read()
+    found = _Reader(text, name, tokens).read()
     if len(found) != 1:
         raise DatasetError(f"{name}: {len(found)} trees, expected one")
     return found[0]
 
 
-def read_trees(text: str, *, plain: bool = False, name: str = "trees") -> list[Tree]:
-    """Read all trees of a text, such as a ``.mrg`` file of the Penn Treebank. Errors start with `name`.
-
-    With `plain`, keep only words and categories: leave out traces (``-NONE-``), phrases that are empty without them,
-    suffixes of categories (``NP-SBJ-1`` becomes ``NP``) and unlabelled brackets around a sentence.
-    """
-    return _Reader(text, plain, name, None).read()
+def read_trees(text: str, *, name: str = "trees") -> list[Tree]:
+    """Read all trees of a text, such as a ``.mrg`` file of the Penn Treebank; errors start with `name`."""
+    return _Reader(text, name, None).read()
 
 
 @dataclass(slots=True)
@@ -186,8 +180,8 @@ class _Open:
 class _Reader:
     """Reads brackets from left to right with a stack of open brackets."""
 
-    def __init__(self, text: str, plain: bool, name: str, tokens: Sequence[Token] | None) -> None:
-        self.text, self.plain, self.name, self.tokens = text, plain, name, tokens
+    def __init__(self, text: str, name: str, tokens: Sequence[Token] | None) -> None:
+        self.text, self.name, self.tokens = text, name, tokens
         self.trees: list[Tree] = []
         self.open: list[_Open] = []
         self.position = 0
@@ -235,30 +229,19 @@ class _Reader:
         if not self.open:
             raise self._error(offset, "closing bracket without an opening bracket")
         bracket = self.open.pop()
-        try:
-            node = self._node(bracket)
-        except ValueError as error:
-            raise self._error(bracket.offset, str(error)) from None
-        if node is not None:
-            (self.open[-1].children if self.open else self.trees).append(node)
-
-    def _node(self, bracket: _Open) -> Tree | None:
-        """The node of a bracket; None if it is left out."""
         label = bracket.label or ""
         if bracket.word is not None:
-            return None if self.plain and label == _TRACE else self._leaf(bracket)
-        if label and not bracket.has_brackets:
+            node = self._leaf(bracket, label)
+        elif label and not bracket.has_brackets:
             raise self._error(bracket.offset, f"the brackets of {label} are empty")
-        if self.plain:
-            if not bracket.children:
-                return None
-            if not label and len(bracket.children) == 1:
-                return bracket.children[0]
-            label = _category(label)
-        return phrase(label, bracket.children)
+        else:
+            try:
+                node = phrase(label, bracket.children)
+            except ValueError as error:
+                raise self._error(bracket.offset, str(error)) from None
+        (self.open[-1].children if self.open else self.trees).append(node)
 
-    def _leaf(self, bracket: _Open) -> Tree:
-        label = _category(bracket.label or "") if self.plain else bracket.label or ""
+    def _leaf(self, bracket: _Open, label: str) -> Tree:
         word = _unescape(bracket.word or "")
         if self.tokens is None:
             begin = self.char_end + 1 if self.position else 0
@@ -272,11 +255,6 @@ class _Reader:
         self.position += 1
         self.char_end = token.end
         return leaf(label, token, self.position - 1)
-
-
-def _category(label: str) -> str:
-    """A label without suffixes; labels that start with a hyphen (-LRB-) are kept."""
-    return label if label.startswith("-") else _LABEL_END.sub("", label)
 
 
 def _escape(text: str) -> str:
