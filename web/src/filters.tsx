@@ -26,9 +26,13 @@ export function Filters({ q, changes, onQuery }: Props) {
   const album = overview.albums.find((name) => chosen.includes(api.named("album", name))) ?? "";
   return (
     <div class="filters">
-      {chosen.map((filter) => (
-        <button key={filter} class="chip" onClick={() => onQuery(q.replace(filter, "").replace(/\s+/g, " ").trim())}>
-          {filter} <span aria-hidden="true">×</span>
+      {chips(chosen).map(({ label, filters }) => (
+        <button
+          key={label}
+          class="chip"
+          onClick={() => onQuery(filters.reduce((rest, filter) => rest.replace(filter, ""), q).replace(/\s+/g, " ").trim())}
+        >
+          {label} <span aria-hidden="true">×</span>
           <span class="unseen"> remove filter</span>
         </button>
       ))}
@@ -51,6 +55,16 @@ export function Filters({ q, changes, onQuery }: Props) {
   );
 }
 
+/** The chosen filters, each with its label; those of a year or a month are one. */
+function chips(chosen: string[]): { label: string; filters: string[] }[] {
+  const [after, before] = ["after:", "before:"].map((key) => chosen.find((filter) => filter.startsWith(key))?.slice(key.length));
+  const isPeriod = after && before && /^\d{4}(-\d{2})?$/.test(after) && before === (after.length === 4 ? yearAfter(after) : monthAfter(after));
+  if (!isPeriod) return chosen.map((filter) => ({ label: filter, filters: [filter] }));
+  const dates = [`after:${after}`, `before:${before}`];
+  const others = chosen.filter((filter) => !dates.includes(filter)).map((filter) => ({ label: filter, filters: [filter] }));
+  return [{ label: after.length === 4 ? after : monthName(after), filters: dates }, ...others];
+}
+
 interface Bar extends Counted {
   title: string;
   label: string; // below it
@@ -64,7 +78,7 @@ function Timeline({ months, undated, chosen, onChoose }: Overview & { chosen: st
   const bars = years.flatMap((year): Bar[] => {
     const own = months.filter(({ name }) => name.startsWith(year));
     const photos = own.reduce((sum, month) => sum + month.photos, 0);
-    const filter = `after:${year} before:${Number(year) + 1}`;
+    const filter = `after:${year} before:${yearAfter(year)}`;
     if (!isOpen(year)) return [{ name: year, photos, title: year, label: year, filter }];
     return own.map(({ name, photos }, place) => ({
       ...{ name, photos, title: monthName(name), label: place ? "" : year },
@@ -80,13 +94,15 @@ function Timeline({ months, undated, chosen, onChoose }: Overview & { chosen: st
     list.current?.scrollTo({ left: bar ? bar.offsetLeft - list.current.clientWidth / 2 : list.current.scrollWidth });
   }, [months, chosen.join()]);
   if (bars.length < 2) return null;
-  const isActive = ({ filter }: Bar) => filter.split(" ").every((part) => chosen.includes(part));
+  const isChosen = (filter: string) => filter.split(" ").every((part) => chosen.includes(part));
+  const isActive = ({ filter }: Bar) => isChosen(filter);
+  const isWithin = ({ name }: Bar) => isChosen(`after:${name.slice(0, 4)} before:${yearAfter(name.slice(0, 4))}`);
   return (
     <ol class="timeline" aria-label="Years and months" ref={list}>
       {bars.map((bar) => (
         <li key={bar.name} class={bar.name.length === 7 ? "" : "is-wide"} style={{ minWidth: bar.label ? "36px" : 0 }}>
           <button
-            class={isActive(bar) ? "month is-active" : "month"}
+            class={isActive(bar) || isWithin(bar) ? "month is-active" : "month"}
             title={`${bar.title}: ${bar.photos.toLocaleString("en")}`}
             aria-label={`${bar.title}, ${bar.photos} photos`}
             aria-pressed={isActive(bar)}
@@ -187,6 +203,8 @@ const above = (path: string) => path.split("/").map((_, depth, parts) => parts.s
 
 export const monthName = (month: string) =>
   new Date(`${month}-01T00:00:00Z`).toLocaleDateString("en-GB", { month: "long", year: "numeric", timeZone: "UTC" });
+
+const yearAfter = (year: string) => String(Number(year) + 1);
 
 function monthAfter(month: string): string {
   const [year, number] = month.split("-").map(Number) as [number, number];
