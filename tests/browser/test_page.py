@@ -643,6 +643,12 @@ def test_a_caption_that_is_not_sure_is_not_stated(page: Page, site: Site) -> Non
 def test_only_the_url_with_the_token_opens_the_page(page: Page, site: Site) -> None:
     address = site(policy=AccessPolicy("0.0.0.0", "correct-horse-battery"))
     page.goto(address)
+    for _ in range(6):
+        page.get_by_label("Password").fill("wrong")
+        page.get_by_role("button", name="Open").click()
+        expect(page.get_by_role("alert")).to_have_text(re.compile("not valid|Too many wrong passwords; try again in"))
+    expect(page.get_by_role("alert")).to_contain_text("Too many")
+    page.wait_for_timeout(1500)
     page.get_by_label("Password").fill("correct-horse-battery")
     page.get_by_role("button", name="Open").click()
     expect(tiles(page)).to_have_count(5)

@@ -107,6 +107,7 @@ _SIGN_IN_PAGE = f"""<!doctype html>
 <style>{_SIGN_IN_STYLE}</style>
 <main>
 <h1>deixis</h1>
+<p role="alert">PROBLEM</p>
 <form method="get">
 <p><label for="token">Password, as deixis serve printed it</label></p>
 <p><input id="token" name="token" type="password" autocomplete="current-password" required> <button>Open</button></p>
@@ -254,6 +255,7 @@ class SecurityMiddleware:
         further attempts of their address, but not its sessions.
         """
         cookie, is_page = _cookie_name(scope), scope["method"] == "GET" and bool(_PAGE.fullmatch(scope["path"]))
+        is_browser = is_page and "text/html" in headers.get("accept", "")
         if self.policy.has_session(cookie, HTTPConnection(scope).cookies.get(cookie, "")):
             return None
         query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
@@ -264,12 +266,16 @@ class SecurityMiddleware:
         if in_url or bearer:
             address = _address(scope)
             if wait_s := self._delays.wait_s(address, ""):
-                return _too_many("too many wrong tokens", wait_s)
+                if not is_browser:
+                    return _too_many("too many wrong tokens", wait_s)
+                seconds = str(int(wait_s) + 1)
+                problem = f"Too many wrong passwords; try again in {seconds} s."
+                return _sign_in_page(problem, 429, {"retry-after": seconds, **_CLOSE})
             if self.policy.accepts_token(bearer or in_url):
                 return None if bearer else self._begin_session(scope["path"], cookie, query)
             self._delays.failed(address, "")
-        if is_page and "text/html" in headers.get("accept", ""):
-            return HTMLResponse(_SIGN_IN_PAGE, 401)
+        if is_browser:
+            return _sign_in_page("This password or link is not valid." if in_url else "")
         return error_response(
             401, "token required: open the URL that deixis serve printed", {"www-authenticate": "Bearer"}
         )
@@ -298,6 +304,10 @@ class SecurityMiddleware:
 def error_response(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
     """Return an error in the form of the API."""
     return JSONResponse({"error": message}, status, headers)
+
+
+def _sign_in_page(problem: str, status: int = 401, headers: dict[str, str] | None = None) -> HTMLResponse:
+    return HTMLResponse(_SIGN_IN_PAGE.replace("PROBLEM", problem), status, headers)
 
 
 def _too_many(what: str, wait_s: float) -> JSONResponse:
