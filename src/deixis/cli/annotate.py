@@ -856,17 +856,10 @@ def settle(project: Folder, live: Live = False, json: Json = False) -> None:
 
 
 @app.command()
-def workflow(
-    picture: Annotated[Path | None, option("FILE", "Draw the table as a PNG, SVG or PDF file.")] = None,
-    json: Json = False,
-) -> None:
+def workflow(json: Json = False) -> None:
     """Show the transition table of the tasks."""
     from deixis.annotate.workflow import workflow_rows
 
-    if picture:
-        from deixis.annotate.workflow_diagram import draw_workflow
-
-        draw_workflow(picture)
     if json:
         print_json([dict(zip(("in", "told", "does", "if", "to"), row, strict=True)) for row in workflow_rows()])
         return
@@ -880,5 +873,3 @@ def workflow(
         table.add_row(row[0] if row[0] != before else "", *row[1:])
         before = row[0]
     print_table(table)
-    if picture:
-        note(f"written: {picture}")

@@ -1,7 +1,11 @@
-"""The diagram of the workflow table."""
+"""Draw the transition table of the annotation tasks for the guide.
+
+    python scripts/workflow_diagram.py docs/pictures/annotate-workflow.svg
+"""
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -125,3 +129,7 @@ def _label(row: Transition) -> str:
         return condition
     action = row.action_text if row.stage in (Task.LINK, Task.VERIFY) and row.action is not nothing else ""
     return ", ".join(filter(None, (answers, action, condition)))
+
+
+if __name__ == "__main__":
+    draw_workflow(Path(sys.argv[1]))
