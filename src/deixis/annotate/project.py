@@ -18,7 +18,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from deixis.annotate.events import Discounted, Judged, Skipped
 from deixis.annotate.material import Material, prepare_photo
@@ -357,25 +357,14 @@ def _insert_photos(project: Project, connection: Connection, materials: Sequence
     return count
 
 
-@dataclass(frozen=True, slots=True)
-class PhotoStatus:
-    """A photo to annotate, and how far it is."""
-
-    photo: str
-    begun: bool
-    finished: bool
-    waiting: int  # cases for a reviewer
-
-
-def list_photo_states(project: Project, offset: int = 0, limit: int = 50) -> tuple[int, list[PhotoStatus]]:
-    """Return the number of photos to annotate, and some of them in order."""
+def list_photo_states(project: Project, offset: int = 0, limit: int = 50) -> tuple[int, Sequence[Row[Any]]]:
+    """Return the number of photos to annotate, and the rows of some of them in order."""
     annotated = photos.c.known.is_(False)
     columns = (photos.c.id, photos.c.last_event, photos.c.finished, photos.c.waiting)
     with project.database.reading() as connection:
         total = connection.scalar(select(func.count()).select_from(photos).where(annotated)) or 0
         chosen = select(*columns).where(annotated).order_by(photos.c.place).offset(offset).limit(limit)
-        rows = connection.execute(chosen).all()
-    return total, [PhotoStatus(row.id, row.last_event > 0, row.finished, row.waiting) for row in rows]
+        return total, connection.execute(chosen).all()
 
 
 def restore_project(

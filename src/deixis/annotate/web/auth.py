@@ -25,21 +25,16 @@ from deixis.annotate.people import (
     set_password,
     start_session,
 )
-from deixis.annotate.web.context import Address, AppContext, Context, PersonWithBrowser, User, errors, limit_address
-from deixis.annotate.web.schemas import (
-    EmptyRequest,
-    EmptyResponse,
-    InvitationRequest,
-    InvitationResponse,
-    JoinRequest,
-    LoginRequest,
-    NewTokenResponse,
-    PasswordRequest,
-    ProjectLink,
-    SessionResponse,
-    TokenRequest,
-    TokensResponse,
-    UserInfo,
+from deixis.annotate.web import schemas
+from deixis.annotate.web.context import (
+    Address,
+    AppContext,
+    Context,
+    PersonWithBrowser,
+    User,
+    errors,
+    in_thread,
+    limit_address,
 )
 from deixis.annotate.web.work import describe_assignment
 from deixis.annotate.workflow import Task
@@ -81,13 +76,13 @@ def verify_password(password_hash: str | None, password: str) -> bool:
 
 
 @router.get("/session", summary="The user, and what the page needs to know about the project")
-async def session(request: Request, context: Context) -> SessionResponse:
+async def session(request: Request, context: Context) -> schemas.SessionResponse:
     user = await context.authentication.find_user(request)
     response = _describe_session(context, user.worker if user else None)
     if len(context.siblings) > 1:
         for other in context.siblings:
             if await other.authentication.find_user(request) is not None:
-                response.projects.append(ProjectLink(name=other.name, url=f"{other.base}/", is_in=True))
+                response.projects.append(schemas.ProjectLink(name=other.name, url=f"{other.base}/", is_in=True))
     if user is None:
         return response
     if user.session.assignment is not None:
@@ -97,7 +92,9 @@ async def session(request: Request, context: Context) -> SessionResponse:
 
 
 @router.post("/login", summary="Log in", responses=errors(401, 429))
-async def login(response: Response, body: LoginRequest, context: Context, address: Address) -> SessionResponse:
+async def login(
+    response: Response, body: schemas.LoginRequest, context: Context, address: Address
+) -> schemas.SessionResponse:
     """Log in, also to the other projects of the server in which this name has this password."""
     name = normal_name(body.name)
     context.delays.check(address, name)
@@ -113,7 +110,7 @@ async def login(response: Response, body: LoginRequest, context: Context, addres
         if not worker.suspended:
             in_project = await _log_in(project, response, worker)
             described = in_project if project is context else described
-            described.projects.append(ProjectLink(name=project.name, url=f"{project.base}/", is_in=True))
+            described.projects.append(schemas.ProjectLink(name=project.name, url=f"{project.base}/", is_in=True))
     return described
 
 
@@ -123,11 +120,11 @@ async def login(response: Response, body: LoginRequest, context: Context, addres
     responses=errors(404, 429),
     dependencies=[Depends(limit_address)],
 )
-async def invitation(request: Request, body: InvitationRequest, context: Context) -> InvitationResponse:
+async def invitation(request: Request, body: schemas.InvitationRequest, context: Context) -> schemas.InvitationResponse:
     worker = await context.readers.run(find_invitation, context.project, body.token)
     _refuse_suspended(worker)
     known = await _find_known(context, request, worker)
-    return InvitationResponse(name=worker.name, role=worker.role, project=context.name, known=known is not None)
+    return schemas.InvitationResponse(name=worker.name, role=worker.role, project=context.name, known=known is not None)
 
 
 @router.post(
@@ -136,7 +133,9 @@ async def invitation(request: Request, body: InvitationRequest, context: Context
     responses=errors(404, 429),
     dependencies=[Depends(limit_address)],
 )
-async def join(request: Request, response: Response, body: JoinRequest, context: Context) -> SessionResponse:
+async def join(
+    request: Request, response: Response, body: schemas.JoinRequest, context: Context
+) -> schemas.SessionResponse:
     """Join with a new password; whoever is logged in to another project under this name keeps theirs without one."""
     invited = await context.readers.run(find_invitation, context.project, body.token)
     _refuse_suspended(invited)
@@ -149,19 +148,19 @@ async def join(request: Request, response: Response, body: JoinRequest, context:
 
 @router.post("/logout", summary="Log out", responses=errors(401, 403))
 async def logout(
-    request: Request, response: Response, body: EmptyRequest, context: Context, user: User
-) -> EmptyResponse:
+    request: Request, response: Response, body: schemas.EmptyRequest, context: Context, user: User
+) -> schemas.EmptyResponse:
     """Log out, of all projects of the server."""
     for project in context.siblings if user.by_cookie else [context]:
         if (found := await project.authentication.find_user(request)) is not None:
             await project.authentication.log_out(response, found)
-    return EmptyResponse()
+    return schemas.EmptyResponse()
 
 
 @router.post("/password", summary="Change the password and end other sessions", responses=errors(401, 403, 429))
 async def password(
-    response: Response, body: PasswordRequest, context: Context, user: User, address: Address
-) -> SessionResponse:
+    response: Response, body: schemas.PasswordRequest, context: Context, user: User, address: Address
+) -> schemas.SessionResponse:
     name = user.worker.name or ""
     context.delays.check(address, name)
     entered = await _find_everywhere(context, name, body.old)
@@ -178,23 +177,25 @@ async def password(
 
 
 @router.get("/tokens", summary="One's own API tokens", responses=errors(401, 403))
-async def tokens(context: Context, user: PersonWithBrowser) -> TokensResponse:
-    return TokensResponse(tokens=await context.readers.run(list_tokens, context.project, user.id))
+@in_thread
+def tokens(context: Context, user: PersonWithBrowser) -> schemas.TokensResponse:
+    return schemas.TokensResponse(tokens=list_tokens(context.project, user.id))
 
 
 @router.post("/tokens", summary="Make an API token, which is shown once", responses=errors(401, 403))
-async def new_token(body: TokenRequest, context: Context, user: PersonWithBrowser) -> NewTokenResponse:
-    number, secret = await context.readers.run(create_token, context.project, user.id, body.name, days=body.days)
-    return NewTokenResponse(id=number, token=secret)
+@in_thread
+def new_token(body: schemas.TokenRequest, context: Context, user: PersonWithBrowser) -> schemas.NewTokenResponse:
+    number, secret = create_token(context.project, user.id, body.name, days=body.days)
+    return schemas.NewTokenResponse(id=number, token=secret)
 
 
 @router.delete("/tokens/{token}", summary="Revoke an API token", responses=errors(401, 403, 404))
 async def revoke(
     token: Annotated[str, Path(pattern=r"^[0-9a-f]{8}$")], context: Context, user: PersonWithBrowser
-) -> EmptyResponse:
+) -> schemas.EmptyResponse:
     await context.readers.run(revoke_token, context.project, token, user.id)
     context.authentication.clear_cache()
-    return EmptyResponse()
+    return schemas.EmptyResponse()
 
 
 async def _find_everywhere(context: AppContext, name: str, password: str) -> list[tuple[AppContext, Worker]]:
@@ -219,7 +220,7 @@ async def _find_known(context: AppContext, request: Request, invited: Worker) ->
     return None
 
 
-async def _log_in(context: AppContext, response: Response, worker: Worker) -> SessionResponse:
+async def _log_in(context: AppContext, response: Response, worker: Worker) -> schemas.SessionResponse:
     token = await context.readers.run(start_session, context.project, worker.id)
     context.authentication.set_cookie(response, token)
     return _describe_session(context, worker)
@@ -230,10 +231,10 @@ def _refuse_suspended(worker: Worker) -> None:
         raise HTTPException(403, "the project's owner has suspended you; ask them")
 
 
-def _describe_session(context: AppContext, worker: Worker | None) -> SessionResponse:
-    return SessionResponse(
+def _describe_session(context: AppContext, worker: Worker | None) -> schemas.SessionResponse:
+    return schemas.SessionResponse(
         project=context.name,
-        user=UserInfo(id=worker.id, name=worker.name, role=worker.role) if worker else None,
+        user=schemas.UserInfo(id=worker.id, name=worker.name, role=worker.role) if worker else None,
         external=None,
         tasks={task: list(context.project.settings.answers_of(task)) for task in Task},
         types=list(ENTITY_TYPES),

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import inspect
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
+from functools import wraps
 from threading import Lock
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
 from fastapi import Depends
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from deixis.annotate.web.oidc import Provider
 
 T = TypeVar("T")
+Parameters = ParamSpec("Parameters")
 _MAX_WAITING = 2000
 _MAX_BATCH = 100
 _THREADS = 8
@@ -401,6 +404,19 @@ LimitedUser = Annotated[AuthenticatedUser, Depends(_limit_user)]
 PersonWithBrowser = Annotated[AuthenticatedUser, Depends(_require_person)]
 Reviewer = Annotated[AuthenticatedUser, Depends(_require_reviewer)]
 Owner = Annotated[AuthenticatedUser, Depends(_require_owner)]
+
+
+def in_thread(route: Callable[Parameters, T]) -> Callable[Parameters, Coroutine[Any, Any, T]]:
+    """Let a route with the parameter `context` run in a thread for readers of the database."""
+
+    @wraps(route)
+    async def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> T:
+        context: Any = kwargs["context"]
+        found: T = await context.readers.run(route, *args, **kwargs)
+        return found
+
+    run.__signature__ = inspect.signature(route, eval_str=True)  # type: ignore[attr-defined]
+    return run
 
 
 def errors(*codes: int) -> dict[int | str, dict[str, Any]]:

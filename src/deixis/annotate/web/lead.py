@@ -41,8 +41,8 @@ from deixis.annotate.people import (
     suspend_worker,
 )
 from deixis.annotate.progress import format_pay, read_progress
-from deixis.annotate.project import PhotoStatus, Project, list_photo_states
-from deixis.annotate.quality import Level, reinstate
+from deixis.annotate.project import Project, list_photo_states
+from deixis.annotate.quality import reinstate
 from deixis.annotate.review import (
     PhotoPhrases,
     Reassigned,
@@ -56,43 +56,9 @@ from deixis.annotate.review import (
     reassign,
     review_queue,
 )
-from deixis.annotate.web.context import AppContext, AuthenticatedUser, Context, Owner, Reviewer, errors
+from deixis.annotate.web import schemas
+from deixis.annotate.web.context import AppContext, AuthenticatedUser, Context, Owner, Reviewer, errors, in_thread
 from deixis.annotate.web.photos import split_captions
-from deixis.annotate.web.schemas import (
-    MAX_NUMBER,
-    AssignRequest,
-    CaptionInfo,
-    CaptionText,
-    CorrectionRequest,
-    Dashboard,
-    DecisionRequest,
-    EmptyRequest,
-    EmptyResponse,
-    EventResponse,
-    GalleryEntry,
-    GalleryResponse,
-    HistoryResponse,
-    InviteRequest,
-    LevelResponse,
-    LinkResponse,
-    PeopleResponse,
-    PersonName,
-    PhotoEntry,
-    PhotoId,
-    PhotosResponse,
-    PhraseInfo,
-    PhrasesRequest,
-    PhrasesResponse,
-    ReassignRequest,
-    ReinstateRequest,
-    ReviewInfo,
-    ReviewResponse,
-    SeenRequest,
-    StoredText,
-    TypeName,
-    WorkerChangeRequest,
-    WorkerId,
-)
 from deixis.errors import DeixisError
 from deixis.web.downloads import FileDownload
 
@@ -102,102 +68,109 @@ _ZIP: dict[str, Any] = {"content": {"application/zip": {"schema": {"type": "stri
 
 Offset = Annotated[int, Query(ge=0, le=2**31)]
 PageSize = Annotated[int, Query(ge=1, le=200)]
-PhotoPath = Annotated[PhotoId, Path()]
+PhotoPath = Annotated[schemas.PhotoId, Path()]
 
 router = APIRouter()
 
 
 @router.get("/review", summary="The review queue", responses=_SIGNED_IN)
-async def review(context: Context, reviewer: Reviewer, offset: Offset = 0, limit: PageSize = 50) -> ReviewResponse:
-    def read() -> ReviewResponse:
-        queue = review_queue(context.project)
-        page = [_describe_case(context, case) for case in queue[offset : offset + limit]]
-        return ReviewResponse(total=len(queue), items=page)
-
-    return await context.readers.run(read)
+@in_thread
+def review(context: Context, reviewer: Reviewer, offset: Offset = 0, limit: PageSize = 50) -> schemas.ReviewResponse:
+    queue = review_queue(context.project)
+    page = [_describe_case(context, case) for case in queue[offset : offset + limit]]
+    return schemas.ReviewResponse(total=len(queue), items=page)
 
 
 @router.get("/review/photos/{photo_id}", summary="The history of a photo", responses=_ERRORS)
-async def history(
+@in_thread
+def history(
     context: Context,
     reviewer: Reviewer,
     photo_id: PhotoPath,
-    until: Annotated[int | None, Query(ge=1, le=MAX_NUMBER, description="As it was after this event.")] = None,
-) -> HistoryResponse:
-    return await context.readers.run(_describe_history, context, photo_id, until)
+    until: Annotated[int | None, Query(ge=1, le=schemas.MAX_NUMBER, description="As it was after this event.")] = None,
+) -> schemas.HistoryResponse:
+    photo = context.library.find_photo(photo_id)
+    chains, not_counted = explain_photo(context.project, photo, until=until)
+    mentions = [phrase.id for phrase in read_phrases(context.project, photo).phrases]
+    captions = split_captions(enumerate(context.library.read_view(photo).captions), mentions)
+    return schemas.HistoryResponse(
+        photo=context.describe_photo(photo),
+        captions=[schemas.CaptionInfo(**caption) for caption in captions],
+        chains=chains,
+        not_counted=not_counted,
+        remarks=list_remarks(context.project, photo),
+    )
 
 
 @router.post("/review/decide", summary="Decide on a chain or a phrase", responses=_ERRORS)
-async def decide_(body: DecisionRequest, context: Context, reviewer: Reviewer) -> EventResponse:
-    def record() -> EventResponse:
-        about = (context.project, reviewer.id, context.library.find_photo(body.photo), body.mention, body.decision)
-        return EventResponse(event=decide(*about, types=tuple(body.types), remark=body.remark))
-
-    return await context.readers.run(record)
+@in_thread
+def decide_(body: schemas.DecisionRequest, context: Context, reviewer: Reviewer) -> schemas.EventResponse:
+    about = (context.project, reviewer.id, context.library.find_photo(body.photo), body.mention, body.decision)
+    return schemas.EventResponse(event=decide(*about, types=tuple(body.types), remark=body.remark))
 
 
 @router.post("/review/seen", summary="Mark the remarks about a photo as read", responses=_ERRORS)
-async def seen(body: SeenRequest, context: Context, reviewer: Reviewer) -> EmptyResponse:
-    photo = await context.readers.run(context.library.find_photo, body.photo)
-    await context.readers.run(mark_remarks_seen, context.project, reviewer.id, photo)
-    return EmptyResponse()
+@in_thread
+def seen(body: schemas.SeenRequest, context: Context, reviewer: Reviewer) -> schemas.EmptyResponse:
+    mark_remarks_seen(context.project, reviewer.id, context.library.find_photo(body.photo))
+    return schemas.EmptyResponse()
 
 
 @router.post("/review/reinstate", summary="Let a suspended worker try again", responses=_ERRORS)
-async def reinstate_worker(body: ReinstateRequest, context: Context, reviewer: Reviewer) -> LevelResponse:
-    def write() -> Level:
-        with context.project.database.writing() as connection:
-            worker = find_worker(connection, body.worker)
-            return reinstate(context.project, connection, worker.id, body.task)
-
-    return LevelResponse(level=await context.readers.run(write))
+@in_thread
+def reinstate_worker(body: schemas.ReinstateRequest, context: Context, reviewer: Reviewer) -> schemas.LevelResponse:
+    with context.project.database.writing() as connection:
+        worker = find_worker(connection, body.worker)
+        return schemas.LevelResponse(level=reinstate(context.project, connection, worker.id, body.task))
 
 
 @router.post("/review/reassign", summary="Give what waits for a worker to others", responses=_ERRORS)
-async def reassign_questions(body: ReassignRequest, context: Context, reviewer: Reviewer) -> Reassigned:
-    return await context.readers.run(reassign, context.project, reviewer.id, body.worker)
+@in_thread
+def reassign_questions(body: schemas.ReassignRequest, context: Context, reviewer: Reviewer) -> Reassigned:
+    return reassign(context.project, reviewer.id, body.worker)
 
 
 @router.get("/gallery", summary="Photos with their chains and boxes", responses=_SIGNED_IN)
-async def gallery(
+@in_thread
+def gallery(
     context: Context,
     reviewer: Reviewer,
     stage: PhotoStage | None = None,
-    person: Annotated[WorkerId | None, Query(description="Somebody who worked on the photo.")] = None,
+    person: Annotated[schemas.WorkerId | None, Query(description="Somebody who worked on the photo.")] = None,
     disagreement: Annotated[bool, Query(description="Only photos on which people disagreed.")] = False,
     changed: Annotated[bool, Query(description="Only photos that were corrected.")] = False,
     assigned: Annotated[
         str | None, Query(pattern=r"^(w[0-9a-f]{12})?$", description="To whom it is assigned; empty: to nobody.")
     ] = None,
-    words: Annotated[StoredText, Query(max_length=200, description="Parts of the file name or captions.")] = "",
-    type_: Annotated[TypeName, Query(alias="type", description="Entity type of a phrase.")] = "",
+    words: Annotated[schemas.StoredText, Query(max_length=200, description="Parts of the file name or captions.")] = "",
+    type_: Annotated[schemas.TypeName, Query(alias="type", description="Entity type of a phrase.")] = "",
     offset: Offset = 0,
     limit: Annotated[int, Query(ge=1, le=100)] = 24,
-) -> GalleryResponse:
+) -> schemas.GalleryResponse:
     wanted = GalleryFilter(stage, person, disagreement, changed, assigned, words, type_)
-
-    def read() -> GalleryResponse:
-        total, found = find_photos(context.project, wanted, offset=offset, limit=limit)
-        people = [PersonName(worker=worker, name=name) for worker, name in list_people(context.project)]
-        return GalleryResponse(total=total, people=people, photos=[_describe_photo(context, each) for each in found])
-
-    return await context.readers.run(read)
+    total, found = find_photos(context.project, wanted, offset=offset, limit=limit)
+    people = [schemas.PersonName(worker=worker, name=name) for worker, name in list_people(context.project)]
+    return schemas.GalleryResponse(
+        total=total, people=people, photos=[_describe_photo(context, each) for each in found]
+    )
 
 
 @router.post("/gallery/assign", summary="Ask only some people about all photos that match", responses=_SIGNED_IN)
-async def assign(context: Context, lead: Reviewer, body: AssignRequest) -> Assigned:
+@in_thread
+def assign(context: Context, lead: Reviewer, body: schemas.AssignRequest) -> Assigned:
     wanted = GalleryFilter(**body.model_dump(exclude={"people"}))
-    return await context.readers.run(assign_photos, context.project, lead.id, wanted, body.people)
+    return assign_photos(context.project, lead.id, wanted, body.people)
 
 
 @router.get("/gallery/{photo_id}", summary="A photo with its chains and boxes", responses=_ERRORS)
-async def one_photo(context: Context, reviewer: Reviewer, photo_id: PhotoPath) -> GalleryEntry:
-    return await context.readers.run(lambda: _read_photo(context, context.library.find_photo(photo_id)))
+@in_thread
+def one_photo(context: Context, reviewer: Reviewer, photo_id: PhotoPath) -> schemas.GalleryEntry:
+    return _read_photo(context, context.library.find_photo(photo_id))
 
 
 async def _change_photo(
     context: AppContext, lead: AuthenticatedUser, photo_id: str, record: Callable[..., JudgementResult]
-) -> GalleryEntry:
+) -> schemas.GalleryEntry:
     """Record a correction in one transaction and return the photo as it is then."""
     photo = await context.readers.run(context.library.find_photo, photo_id)
     await context.transactions.run(lambda connection: record(context.project, connection, lead.id, photo))
@@ -205,46 +178,56 @@ async def _change_photo(
 
 
 @router.post("/gallery/{photo_id}/correct", summary="Correct a photo", responses=_ERRORS)
-async def correct_(context: Context, lead: Reviewer, photo_id: PhotoPath, body: CorrectionRequest) -> GalleryEntry:
+async def correct_(
+    context: Context, lead: Reviewer, photo_id: PhotoPath, body: schemas.CorrectionRequest
+) -> schemas.GalleryEntry:
     given = body.model_dump(exclude={"seen"}) | {"other": body.other or ""}
     wanted = Correction(**given | {"mentions": tuple(body.mentions), "types": tuple(body.types)})
     return await _change_photo(context, lead, photo_id, partial(correct, wanted=wanted, seen=body.seen))
 
 
 @router.post("/gallery/{photo_id}/undo", summary="Undo the last correction of a photo", responses=_ERRORS)
-async def undo(context: Context, lead: Reviewer, photo_id: PhotoPath, body: EmptyRequest) -> GalleryEntry:
+async def undo(
+    context: Context, lead: Reviewer, photo_id: PhotoPath, body: schemas.EmptyRequest
+) -> schemas.GalleryEntry:
     return await _change_photo(context, lead, photo_id, undo_correction)
 
 
 @router.post("/gallery/{photo_id}/redo", summary="Redo the correction that was undone last", responses=_ERRORS)
-async def redo(context: Context, lead: Reviewer, photo_id: PhotoPath, body: EmptyRequest) -> GalleryEntry:
+async def redo(
+    context: Context, lead: Reviewer, photo_id: PhotoPath, body: schemas.EmptyRequest
+) -> schemas.GalleryEntry:
     return await _change_photo(context, lead, photo_id, redo_correction)
 
 
 @router.get("/dashboard", summary="Progress of the project", responses=_SIGNED_IN)
-async def dashboard(context: Context, reviewer: Reviewer) -> Dashboard:
-    return await context.readers.run(context.dashboard.read)
+@in_thread
+def dashboard(context: Context, reviewer: Reviewer) -> schemas.Dashboard:
+    return context.dashboard.read()
 
 
 @router.get("/pay.csv", summary="Hours and pay", responses={200: _CSV, **_SIGNED_IN}, response_class=Response)
-async def pay(context: Context, owner: Owner) -> Response:
-    progress = await context.readers.run(read_progress, context.project)
+@in_thread
+def pay(context: Context, owner: Owner) -> Response:
+    progress = read_progress(context.project)
     table = format_pay(progress.workers, progress.currency)
     return Response(table, media_type="text/csv", headers={"content-disposition": 'attachment; filename="pay.csv"'})
 
 
 @router.get("/people", summary="All workers", responses=_SIGNED_IN)
-async def people(context: Context, owner: Owner) -> PeopleResponse:
-    return PeopleResponse(people=await context.readers.run(list_workers, context.project))
+@in_thread
+def people(context: Context, owner: Owner) -> schemas.PeopleResponse:
+    return schemas.PeopleResponse(people=list_workers(context.project))
 
 
 @router.post("/people", summary="Invite a worker", responses=errors(401, 403, 409))
-async def invite_worker(body: InviteRequest, context: Context, owner: Owner) -> LinkResponse:
-    worker, token = await context.readers.run(invite, context.project, **body.model_dump())
-    return LinkResponse(worker=worker, link=context.join_link(token))
+@in_thread
+def invite_worker(body: schemas.InviteRequest, context: Context, owner: Owner) -> schemas.LinkResponse:
+    worker, token = invite(context.project, **body.model_dump())
+    return schemas.LinkResponse(worker=worker, link=context.join_link(token))
 
 
-async def _find_person(worker: Annotated[WorkerId, Path()], context: Context, owner: Owner) -> Person:
+async def _find_person(worker: Annotated[schemas.WorkerId, Path()], context: Context, owner: Owner) -> Person:
     for person in await context.readers.run(list_workers, context.project):
         if person.worker == worker:
             return person
@@ -256,14 +239,14 @@ NamedPerson = Annotated[Person, Depends(_find_person)]
 
 
 @router.post("/people/{worker}/invitation", summary="Renew an invitation", responses=_ERRORS)
-async def renew(context: Context, person: NamedPerson) -> LinkResponse:
+async def renew(context: Context, person: NamedPerson) -> schemas.LinkResponse:
     token = await context.readers.run(renew_invitation, context.project, person.worker)
     context.authentication.clear_cache()
-    return LinkResponse(worker=person.worker, link=context.join_link(token))
+    return schemas.LinkResponse(worker=person.worker, link=context.join_link(token))
 
 
 @router.post("/people/{worker}", summary="Vouch for a worker, change the role, suspend or resume", responses=_ERRORS)
-async def change(context: Context, owner: Owner, person: NamedPerson, body: WorkerChangeRequest) -> Person:
+async def change(context: Context, owner: Owner, person: NamedPerson, body: schemas.WorkerChangeRequest) -> Person:
     project, worker = context.project, person.worker
     if worker == owner.id and body.role is not None:
         raise DeixisError("owners cannot change their own role; ask another owner")
@@ -277,40 +260,43 @@ async def change(context: Context, owner: Owner, person: NamedPerson, body: Work
 
 
 @router.delete("/people/{worker}", summary="Delete the personal data of a worker", responses=_ERRORS)
-async def forget(context: Context, owner: Owner, person: NamedPerson) -> EmptyResponse:
+async def forget(context: Context, owner: Owner, person: NamedPerson) -> schemas.EmptyResponse:
     if person.worker == owner.id:
         raise DeixisError("owners cannot delete their own data; ask another owner")
     await context.readers.run(forget_worker, context.project, person.worker)
     context.authentication.clear_cache()
-    return EmptyResponse()
+    return schemas.EmptyResponse()
 
 
 @router.get("/photos", summary="The photos to annotate", responses=_SIGNED_IN)
-async def list_photos(context: Context, owner: Owner, offset: Offset = 0, limit: PageSize = 50) -> PhotosResponse:
-    def read() -> PhotosResponse:
-        total, found = list_photo_states(context.project, offset, limit)
-        return PhotosResponse(total=total, photos=[_describe_state(context, each) for each in found])
-
-    return await context.readers.run(read)
+@in_thread
+def list_photos(context: Context, owner: Owner, offset: Offset = 0, limit: PageSize = 50) -> schemas.PhotosResponse:
+    total, rows = list_photo_states(context.project, offset, limit)
+    listed = [
+        schemas.PhotoEntry(
+            photo=context.describe_photo(row.id),
+            name=row.id,
+            begun=row.last_event > 0,
+            finished=row.finished,
+            waiting=row.waiting,
+        )
+        for row in rows
+    ]
+    return schemas.PhotosResponse(total=total, photos=listed)
 
 
 @router.get("/photos/{photo_id}/phrases", summary="The phrases of a photo", responses=_ERRORS)
-async def phrases(context: Context, owner: Owner, photo_id: PhotoPath) -> PhrasesResponse:
-    def read() -> PhrasesResponse:
-        return _describe_phrases(context, read_phrases(context.project, context.library.find_photo(photo_id)))
-
-    return await context.readers.run(read)
+@in_thread
+def phrases(context: Context, owner: Owner, photo_id: PhotoPath) -> schemas.PhrasesResponse:
+    return _describe_phrases(context, read_phrases(context.project, context.library.find_photo(photo_id)))
 
 
 @router.put("/photos/{photo_id}/phrases", summary="Edit the phrases of a photo", responses=_ERRORS)
-async def edit(context: Context, owner: Owner, photo_id: PhotoPath, body: PhrasesRequest) -> PhrasesResponse:
+@in_thread
+def edit(context: Context, owner: Owner, photo_id: PhotoPath, body: schemas.PhrasesRequest) -> schemas.PhrasesResponse:
     wanted = [(phrase.id, tuple(phrase.types)) for phrase in body.phrases]
-
-    def write() -> PhrasesResponse:
-        photo = context.library.find_photo(photo_id)
-        return _describe_phrases(context, edit_phrases(context.project, owner.id, photo, wanted))
-
-    return await context.readers.run(write)
+    photo = context.library.find_photo(photo_id)
+    return _describe_phrases(context, edit_phrases(context.project, owner.id, photo, wanted))
 
 
 @router.get(
@@ -344,45 +330,27 @@ def _fields_of(found: Any) -> dict[str, Any]:
     return {each.name: getattr(found, each.name) for each in fields(found)}
 
 
-def _describe_case(context: AppContext, case: ReviewCase) -> ReviewInfo:
+def _describe_case(context: AppContext, case: ReviewCase) -> schemas.ReviewInfo:
     reason = case.reason if case.remark is None else "remark"
-    return ReviewInfo(**_fields_of(case) | {"photo": context.describe_photo(case.photo), "reason": reason})
+    return schemas.ReviewInfo(**_fields_of(case) | {"photo": context.describe_photo(case.photo), "reason": reason})
 
 
-def _describe_history(context: AppContext, photo_id: str, until: int | None) -> HistoryResponse:
-    photo = context.library.find_photo(photo_id)
-    chains, not_counted = explain_photo(context.project, photo, until=until)
-    mentions = [phrase.id for phrase in read_phrases(context.project, photo).phrases]
-    captions = split_captions(enumerate(context.library.read_view(photo).captions), mentions)
-    return HistoryResponse(
-        photo=context.describe_photo(photo),
-        captions=[CaptionInfo(**caption) for caption in captions],
-        chains=chains,
-        not_counted=not_counted,
-        remarks=list_remarks(context.project, photo),
-    )
-
-
-def _read_photo(context: AppContext, photo: str) -> GalleryEntry:
+def _read_photo(context: AppContext, photo: str) -> schemas.GalleryEntry:
     return _describe_photo(context, read_photo(context.project, photo))
 
 
-def _describe_photo(context: AppContext, found: GalleryPhoto) -> GalleryEntry:
-    captions = [CaptionInfo(**caption) for caption in split_captions(enumerate(found.captions), found.mentions)]
+def _describe_photo(context: AppContext, found: GalleryPhoto) -> schemas.GalleryEntry:
+    captions = [schemas.CaptionInfo(**each) for each in split_captions(enumerate(found.captions), found.mentions)]
     shown = {"photo": context.describe_photo(found.photo), "name": found.photo, "captions": captions}
-    return GalleryEntry(**_fields_of(found) | shown)
+    return schemas.GalleryEntry(**_fields_of(found) | shown)
 
 
-def _describe_state(context: AppContext, found: PhotoStatus) -> PhotoEntry:
-    return PhotoEntry(**_fields_of(found) | {"photo": context.describe_photo(found.photo), "name": found.photo})
-
-
-def _describe_phrases(context: AppContext, found: PhotoPhrases) -> PhrasesResponse:
+def _describe_phrases(context: AppContext, found: PhotoPhrases) -> schemas.PhrasesResponse:
     texts = found.material.captions
     captions = split_captions(enumerate(texts), [phrase.id for phrase in found.phrases])
-    return PhrasesResponse(
+    return schemas.PhrasesResponse(
         photo=context.describe_photo(found.material.photo),
         begun=found.begun,
-        captions=[CaptionText(text=texts[caption["number"]], **caption) for caption in captions],
-        phrases=[PhraseInfo(id=each.id, text=each.text, types=list(each.types)) for each in found.phrases],
+        captions=[schemas.CaptionText(text=texts[caption["number"]], **caption) for caption in captions],
+        phrases=[schemas.PhraseInfo(id=each.id, text=each.text, types=list(each.types)) for each in found.phrases],
     )

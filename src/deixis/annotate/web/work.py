@@ -14,9 +14,10 @@ from starlette.responses import JSONResponse
 from deixis.annotate.guidelines import Example, Guideline, read_guidelines, write_guideline
 from deixis.annotate.judgements import JudgementResult, record_answer, skip_question, undo_event
 from deixis.annotate.progress import summarize_worker
-from deixis.annotate.project import Project, tasks_in_use
+from deixis.annotate.project import tasks_in_use
 from deixis.annotate.quality import Qualification
 from deixis.annotate.queue import explain_no_question, lease_again, next_question
+from deixis.annotate.web import schemas
 from deixis.annotate.web.context import (
     AppContext,
     AuthenticatedUser,
@@ -25,24 +26,8 @@ from deixis.annotate.web.context import (
     Owner,
     User,
     errors,
+    in_thread,
     require_user,
-)
-from deixis.annotate.web.schemas import (
-    AnswerRequest,
-    AnswerResponse,
-    ExternalProgress,
-    GuidelinesResponse,
-    GuidelineText,
-    NextRequest,
-    NextResponse,
-    OwnWorkResponse,
-    PhotoId,
-    ProjectInfo,
-    SkipRequest,
-    SubmitForm,
-    TaskWork,
-    UndoRequest,
-    UndoResponse,
 )
 from deixis.annotate.workflow import Task
 from deixis.annotate.workforce import Assignment, count_item, find_assignment
@@ -59,15 +44,15 @@ router = APIRouter()
 # The first four routes return plain dictionaries: validating the responses would cost too much time.
 
 
-@router.post("/next", summary="The next question", responses={200: {"model": NextResponse}, **_ERRORS})
-async def next_(body: NextRequest, context: Context, user: LimitedUser) -> Response:
+@router.post("/next", summary="The next question", responses={200: {"model": schemas.NextResponse}, **_ERRORS})
+async def next_(body: schemas.NextRequest, context: Context, user: LimitedUser) -> Response:
     outcome, _ = await _run(context, user, None, body)
     question = await context.describe_question(outcome.question, user)
     return JSONResponse({"question": question, "why": outcome.reason})
 
 
-@router.post("/answer", summary="Answer a question", responses={200: {"model": AnswerResponse}, **_ERRORS})
-async def answer(body: AnswerRequest, context: Context, user: LimitedUser) -> Response:
+@router.post("/answer", summary="Answer a question", responses={200: {"model": schemas.AnswerResponse}, **_ERRORS})
+async def answer(body: schemas.AnswerRequest, context: Context, user: LimitedUser) -> Response:
     def record(connection: Connection) -> JudgementResult:
         about = (context.project, connection, user.id, body.token, body.answer)
         given = body.model_dump(include={"box", "groups", "seconds", "remark", "guideline"})
@@ -76,8 +61,8 @@ async def answer(body: AnswerRequest, context: Context, user: LimitedUser) -> Re
     return await _respond(context, user, record, body.next)
 
 
-@router.post("/skip", summary="Skip a question", responses={200: {"model": AnswerResponse}, **_ERRORS})
-async def skip(body: SkipRequest, context: Context, user: LimitedUser) -> Response:
+@router.post("/skip", summary="Skip a question", responses={200: {"model": schemas.AnswerResponse}, **_ERRORS})
+async def skip(body: schemas.SkipRequest, context: Context, user: LimitedUser) -> Response:
     def record(connection: Connection) -> JudgementResult:
         given = body.model_dump(include={"bad_phrase", "seconds", "remark"})
         bound = context.work_time.bound(user.id)
@@ -89,9 +74,9 @@ async def skip(body: SkipRequest, context: Context, user: LimitedUser) -> Respon
 @router.post(
     "/undo",
     summary="Undo a judgement and lease its question again",
-    responses={200: {"model": UndoResponse}, **_ERRORS},
+    responses={200: {"model": schemas.UndoResponse}, **_ERRORS},
 )
-async def undo(body: UndoRequest, context: Context, user: LimitedUser) -> Response:
+async def undo(body: schemas.UndoRequest, context: Context, user: LimitedUser) -> Response:
     def work(connection: Connection) -> JudgementResult:
         outcome = undo_event(context.project, connection, user.id, body.event)
         if not outcome.is_new:
@@ -114,7 +99,7 @@ async def undo(body: UndoRequest, context: Context, user: LimitedUser) -> Respon
 async def image(
     request: Request,
     context: Context,
-    photo_id: Annotated[PhotoId, Path()],
+    photo_id: Annotated[schemas.PhotoId, Path()],
     side: Annotated[int, Query(ge=64, le=MAX_SIDE)] = MAX_SIDE,
     key: Annotated[str, Query(max_length=60, description="For pages whose browser sends no cookie.")] = "",
 ) -> Response:
@@ -125,13 +110,14 @@ async def image(
 
 
 @router.get("/me", summary="One's own work", responses=errors(401))
-async def own_work(context: Context, user: User) -> OwnWorkResponse:
+@in_thread
+def own_work(context: Context, user: User) -> schemas.OwnWorkResponse:
     project = context.project
-    summary = await context.readers.run(summarize_worker, project, user.id)
-    return OwnWorkResponse(
-        project=ProjectInfo(name=context.name, photos=summary.photos, finished=summary.finished),
+    summary = summarize_worker(project, user.id)
+    return schemas.OwnWorkResponse(
+        project=schemas.ProjectInfo(name=context.name, photos=summary.photos, finished=summary.finished),
         tasks=[
-            TaskWork(**_describe_qualification(each), judged=summary.judged.get(each.task, 0))
+            schemas.TaskWork(**_describe_qualification(each), judged=summary.judged.get(each.task, 0))
             for each in summary.qualifications
         ],
         judged=sum(summary.judged.values()),
@@ -143,18 +129,23 @@ async def own_work(context: Context, user: User) -> OwnWorkResponse:
 
 
 @router.get("/guidelines", summary="The guidelines of each task", responses=errors(401))
-async def guidelines(context: Context, user: User) -> GuidelinesResponse:
-    return GuidelinesResponse(tasks=await context.readers.run(_read_used_guidelines, context.project))
+@in_thread
+def guidelines(context: Context, user: User) -> schemas.GuidelinesResponse:
+    found = read_guidelines(context.project)
+    with context.project.database.reading() as connection:
+        used = tasks_in_use(context.project, connection)
+    return schemas.GuidelinesResponse(tasks={task: found[task] for task in used})
 
 
 @router.put("/guidelines/{task}", summary="Edit the guideline of a task", responses=errors(401, 403))
-async def edit_guideline(task: Task, body: GuidelineText, context: Context, owner: Owner) -> Guideline:
+@in_thread
+def edit_guideline(task: Task, body: schemas.GuidelineText, context: Context, owner: Owner) -> Guideline:
     examples = tuple(Example(each.shown, each.answer, each.why) for each in body.examples)
-    return await context.readers.run(write_guideline, context.project, task, Guideline(body.text, examples))
+    return write_guideline(context.project, task, Guideline(body.text, examples))
 
 
 async def _run(
-    context: AppContext, user: AuthenticatedUser, record: Record | None, next_: NextRequest | None
+    context: AppContext, user: AuthenticatedUser, record: Record | None, next_: schemas.NextRequest | None
 ) -> tuple[JudgementResult, Assignment | None]:
     """Record a judgement and lease the next question in one transaction."""
     project = context.project
@@ -172,7 +163,9 @@ async def _run(
     return await context.transactions.run(work)
 
 
-async def _respond(context: AppContext, user: AuthenticatedUser, record: Record, next_: NextRequest | None) -> Response:
+async def _respond(
+    context: AppContext, user: AuthenticatedUser, record: Record, next_: schemas.NextRequest | None
+) -> Response:
     outcome, assignment = await _run(context, user, record, next_)
     if outcome.is_new:
         context.work_time.add(user.id, outcome.seconds)
@@ -203,17 +196,11 @@ def _count_item(connection: Connection, user: AuthenticatedUser, outcome: Judgem
     return count_item(connection, assignment.id) if outcome.is_new else assignment
 
 
-def describe_assignment(assignment: Assignment, *, no_questions: bool = False) -> ExternalProgress:
+def describe_assignment(assignment: Assignment, *, no_questions: bool = False) -> schemas.ExternalProgress:
     """Describe the progress of an assignment, with the form to submit once it is done or no questions are left."""
     fields = {"assignmentId": assignment.id, "answered": str(assignment.done)}
-    form = SubmitForm(url=assignment.submit_to, fields=fields) if assignment.is_done or no_questions else None
-    return ExternalProgress(items=assignment.items, done=assignment.done, submit=form)
-
-
-def _read_used_guidelines(project: Project) -> dict[Task, Guideline]:
-    found = read_guidelines(project)
-    with project.database.reading() as connection:
-        return {task: found[task] for task in tasks_in_use(project, connection)}
+    form = schemas.SubmitForm(url=assignment.submit_to, fields=fields) if assignment.is_done or no_questions else None
+    return schemas.ExternalProgress(items=assignment.items, done=assignment.done, submit=form)
 
 
 def _describe_qualification(qualification: Qualification) -> dict[str, Any]:
