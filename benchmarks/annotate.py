@@ -33,6 +33,7 @@ from simulated_crowd import ADVERSARY, CARELESS, HONEST, SPAMMER, TEAMS, Kind, S
 from deixis import geometry
 from deixis.annotate.events import effective_events
 from deixis.annotate.export import export_photo
+from deixis.annotate.judgements import PhotoSnapshot
 from deixis.annotate.known_answers import add_known_photos
 from deixis.annotate.material import prepare_photo
 from deixis.annotate.progress import read_progress
@@ -40,7 +41,6 @@ from deixis.annotate.project import Project, add_photos
 from deixis.annotate.queue import Stay
 from deixis.annotate.settings import Settings, read_presets
 from deixis.annotate.store import Database
-from deixis.annotate.transactions import PhotoSnapshot
 from deixis.annotate.workflow import Task
 from deixis.data.dataset import Dataset
 from deixis.data.records import Photo

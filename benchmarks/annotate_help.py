@@ -29,12 +29,12 @@ from deixis.annotate.export import export_photo
 from deixis.annotate.help.boxes import BoxCalibration, ground_mentions, proposed_boxes
 from deixis.annotate.help.coreference import Coreference
 from deixis.annotate.help.proposals import BoxModel, LinkModel, propose
+from deixis.annotate.judgements import PhotoSnapshot
 from deixis.annotate.known_answers import add_known_photos
 from deixis.annotate.material import Material, prepare_photo
 from deixis.annotate.project import Project, add_photos
 from deixis.annotate.settings import Settings
 from deixis.annotate.store import Database
-from deixis.annotate.transactions import PhotoSnapshot
 from deixis.annotate.workflow import Answer, Task
 from deixis.data.dataset import Dataset
 from deixis.data.records import Photo

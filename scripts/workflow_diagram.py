@@ -1,6 +1,6 @@
 """Draw the transition table of the annotation tasks for the guide.
 
-    python scripts/workflow_diagram.py docs/pictures/annotate-workflow.svg
+python scripts/workflow_diagram.py docs/pictures/annotate-workflow.svg
 """
 
 from __future__ import annotations

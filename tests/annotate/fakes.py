@@ -10,14 +10,13 @@ from sqlalchemy import Connection, insert, select
 
 from deixis.annotate import queue
 from deixis.annotate.events import Event, Judged
-from deixis.annotate.judgements import JudgementResult, record_answer, skip_question, undo_event
+from deixis.annotate.judgements import JudgementResult, PhotoSnapshot, record_answer, skip_question, undo_event
 from deixis.annotate.material import Material, prepare_photo
 from deixis.annotate.people import Role, accept_invitation, invite
 from deixis.annotate.project import Project
 from deixis.annotate.queue import LeasedQuestion
 from deixis.annotate.state import PhotoState, derive_state
 from deixis.annotate.store import Database, properties
-from deixis.annotate.transactions import PhotoSnapshot
 from deixis.annotate.workflow import ANSWERS_WITH_BOX, XYXY, Answer, Question, Rules, Task, allowed_answers
 from deixis.data.records import Box, Caption, Chain, Mention, Photo
 

@@ -23,7 +23,7 @@ from deixis.annotate.known_answers import add_known_photos, make_grouped_questio
 from deixis.annotate.material import CaptionMention, Material, prepare_photo
 from deixis.annotate.project import add_photos
 from deixis.annotate.state import PhotoState, derive_state, extend_state
-from deixis.annotate.transactions import RefusedError
+from deixis.annotate.store import RefusedError
 from deixis.annotate.workflow import Answer, Question, Rules, Status, Task
 from tests.annotate.conftest import MakeProject
 from tests.annotate.fakes import EventLog, ask, gold, judge, judge_at_random, people, photo, record, snapshot

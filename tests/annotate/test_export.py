@@ -29,10 +29,10 @@ from deixis.annotate.export import (
 )
 from deixis.annotate.guidelines import Guideline, keep_default_guidelines, write_guideline
 from deixis.annotate.help.proposals import add_proposals
+from deixis.annotate.judgements import PhotoSnapshot
 from deixis.annotate.material import prepare_photo
 from deixis.annotate.project import Project, add_photos, make_project
 from deixis.annotate.settings import Settings
-from deixis.annotate.transactions import PhotoSnapshot
 from deixis.annotate.workflow import XYXY, Answer, Task
 from deixis.data.dataset import Dataset
 from deixis.data.imports import CaptionFile, import_dataset

@@ -29,8 +29,7 @@ from deixis.annotate.project import Project, add_photos
 from deixis.annotate.queue import explain_no_question
 from deixis.annotate.review import decide_phrase, review_queue
 from deixis.annotate.state import derive_state
-from deixis.annotate.store import checks
-from deixis.annotate.transactions import RefusedError
+from deixis.annotate.store import RefusedError, checks
 from deixis.annotate.workflow import Answer, Status, Task
 from tests.annotate.conftest import MakeProject, on_both_databases
 from tests.annotate.fakes import BOX, answer, ask, join, link_and_verify, next_question, people, photo, skip, snapshot

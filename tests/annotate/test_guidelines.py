@@ -16,7 +16,7 @@ from deixis.annotate.guidelines import (
     read_guidelines,
     write_guideline,
 )
-from deixis.annotate.transactions import RefusedError
+from deixis.annotate.store import RefusedError
 from deixis.annotate.workflow import Task, allowed_answers
 from tests.annotate.conftest import MakeProject, on_both_databases
 from tests.annotate.fakes import ask, people, record, snapshot

@@ -1,4 +1,4 @@
-"""Answering, skipping and undoing."""
+"""Answering, skipping and undoing, and cached snapshots."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from deixis.annotate.judgements import UnknownQuestionError
+from deixis.annotate.judgements import SnapshotCache, UnknownQuestionError
 from deixis.annotate.material import prepare_photo
 from deixis.annotate.people import Role
 from deixis.annotate.project import Project, add_photos, open_project
 from deixis.annotate.review import review_queue
 from deixis.annotate.state import derive_state
-from deixis.annotate.store import checks
-from deixis.annotate.transactions import RefusedError
+from deixis.annotate.store import RefusedError, checks
 from deixis.annotate.workflow import XYXY, Answer, Task
+from deixis.errors import DeixisError
 from tests.annotate.conftest import MakeProject, on_both_databases
 from tests.annotate.fakes import (
     BOX,
@@ -236,3 +236,35 @@ def test_votes_from_before_coverage_was_skipped_keep_counting(new_project: MakeP
     assert after.questions[0].new_box == before.state.questions[0].new_box is not None
     without = [event for event in before.events if event.number <= before.events[-3].number]
     assert derive_state(before.material, without, rules).finished
+
+
+@on_both_databases
+def test_a_cached_snapshot_equals_a_fresh_one(new_project: MakeProject) -> None:
+    project, _ = new_project(1)
+    ann, bob = people(project, "Ann", "Bob")
+    for worker, value in ((ann, Answer.YES), (bob, Answer.YES), (ann, Answer.BOX), (bob, Answer.DRAWN)):
+        answer(project, worker, value)
+        with project.database.reading() as connection:
+            fresh = SnapshotCache(project.settings).read(connection, "dog0")
+        assert snapshot(project) == fresh
+
+
+def test_a_failed_transaction_is_not_cached(new_project: MakeProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    project, _ = new_project(1)
+    [ann] = people(project, "Ann")
+
+    def fail(*arguments: object) -> None:
+        raise DeixisError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("deixis.annotate.judgements.update_box_checks", fail)
+        with pytest.raises(DeixisError, match="the disk is full"):
+            answer(project, ann, Answer.YES, Task.LINK)
+    assert snapshot(project, "dog0").events == ()
+    link_and_verify(project, ann)
+
+
+def test_an_unknown_photo_is_an_error_that_names_it(new_project: MakeProject) -> None:
+    project, _ = new_project(0)
+    with pytest.raises(DeixisError, match="cat"):
+        snapshot(project, "cat")

@@ -10,12 +10,11 @@ from simulated_crowd import Truth
 from sqlalchemy import delete, update
 
 from deixis import geometry
-from deixis.annotate.known_answers import BAD_BOX, LOOSE_BOX, REVIEWED, add_known_photos, make_known_questions
+from deixis.annotate.known_answers import BAD_BOX, LOOSE_BOX, add_known_photos, make_known_questions
 from deixis.annotate.material import prepare_photo
-from deixis.annotate.quality import follow_test
+from deixis.annotate.quality import REVIEWED, follow_test
 from deixis.annotate.settings import Settings
-from deixis.annotate.store import known_questions
-from deixis.annotate.transactions import RefusedError
+from deixis.annotate.store import RefusedError, known_questions
 from deixis.annotate.workflow import Answer, Task, allowed_answers
 from tests.annotate.conftest import MakeProject, on_both_databases
 from tests.annotate.fakes import ask, gold, people, record, undo

@@ -28,8 +28,7 @@ from deixis.annotate.quality import Level, lock_worker, reinstate
 from deixis.annotate.queue import lease_again
 from deixis.annotate.review import ASK_AGAIN, Reassigned, blocked_questions, decide, reassign, review_queue
 from deixis.annotate.settings import Settings, read_settings, write_settings
-from deixis.annotate.store import checks, known_questions, photos, write_property
-from deixis.annotate.transactions import RefusedError
+from deixis.annotate.store import RefusedError, checks, known_questions, photos, write_property
 from deixis.annotate.workflow import Answer, OwnQuestion, Task
 from deixis.errors import DeixisError
 from tests.annotate.conftest import MakeProject, on_both_databases

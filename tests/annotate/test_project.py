@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from deixis.annotate.judgements import SnapshotCache
 from deixis.annotate.progress import read_progress
 from deixis.annotate.project import (
     PROJECT_FILE,
@@ -20,7 +21,6 @@ from deixis.annotate.project import (
     reload_settings,
 )
 from deixis.annotate.settings import Settings, write_settings
-from deixis.annotate.transactions import SnapshotCache
 from deixis.annotate.workflow import Answer, Task
 from deixis.errors import DeixisError
 from tests.annotate.conftest import MakeProject, on_both_databases

@@ -28,7 +28,7 @@ from deixis.annotate.review import (
     reassign,
     review_queue,
 )
-from deixis.annotate.transactions import RefusedError
+from deixis.annotate.store import RefusedError
 from deixis.annotate.workflow import Answer, Task
 from deixis.errors import DeixisError
 from tests.annotate.conftest import MakeProject, on_both_databases

@@ -2,7 +2,7 @@
 
 The paper's tasks are the transition table in `workflow`. Everything that people do is an event (`events`); the state of
 a photo is derived from its events (`state`), and the open questions from its state (`queue`). A judgement is one
-transaction (`judgements`, `transactions`) on SQLite or PostgreSQL (`store`). `quality` checks the workers,
+transaction (`judgements`) on SQLite or PostgreSQL (`store`). `quality` checks the workers,
 `review` holds decisions, `help` the proposals of models, and `web` the server. `export` makes a data set again.
 
 Programs work in a project with `Client`, and check messages of webhooks with `verify_webhook`.

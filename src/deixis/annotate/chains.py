@@ -176,10 +176,7 @@ def link_mentions(
     rules: Rules,
     proposals: LinkProposals | None = None,
 ) -> LinkingResult:
-    """Place the mentions of one group as far as there are answers; workers' answers override the model's.
-
-    `answers` are the judgements of workers by the subjects of their questions.
-    """
+    """Place the mentions of one group as far as `answers`, by subject, reach; they override the model's."""
     chains: list[list[CaptionMention]] = []
     transitions: dict[str, tuple[AppliedTransition, ...]] = {}
     for mention in mentions:
@@ -232,7 +229,7 @@ Partition = Sequence[Sequence[str]]
 
 
 def is_groupable(mentions: Sequence[CaptionMention]) -> bool:
-    """Return whether two of the mentions could be the same: they are of two captions and share a type."""
+    """Return whether two of the mentions are of different captions and share a type."""
     return any(
         one.caption != other.caption and set(one.types) & set(other.types) for one, other in combinations(mentions, 2)
     )
@@ -240,9 +237,8 @@ def is_groupable(mentions: Sequence[CaptionMention]) -> bool:
 
 def ask_for_groups(mentions: Sequence[CaptionMention]) -> LinkingResult:
     """Return the state before a group question is answered: every mention alone."""
-    alone = tuple((mention,) for mention in mentions)
-    none: dict[str, tuple[()]] = {mention.id: () for mention in mentions}
-    return LinkingResult(alone, None, {**none}, next_group=tuple(mention.id for mention in mentions))
+    names = tuple(mention.id for mention in mentions)
+    return LinkingResult(tuple((mention,) for mention in mentions), None, dict.fromkeys(names, ()), names)
 
 
 def find_grouping(mentions: Sequence[CaptionMention], judgements: Iterable[Judged]) -> Judged | None:
@@ -255,13 +251,10 @@ def apply_grouping(mentions: Sequence[CaptionMention], judged: Judged) -> Linkin
     """Make the chains of a judgement from the mentions that are still there."""
     by_id = {mention.id: mention for mention in mentions}
     chains = [tuple(by_id[name] for name in group if name in by_id) for group in judged.groups]
-    ordered = sorted((tuple(sorted(chain, key=mention_order)) for chain in chains if chain), key=_reading_order)
+    ordered = [tuple(sorted(chain, key=mention_order)) for chain in chains if chain]
+    ordered.sort(key=lambda chain: mention_order(chain[0]))
     taken = ((judged.number, GROUP_TRANSITION),)
     return LinkingResult(tuple(ordered), None, dict.fromkeys(by_id, taken))
-
-
-def _reading_order(chain: Sequence[CaptionMention]) -> tuple[int, int]:
-    return mention_order(chain[0])
 
 
 def find_grouping_problem(mentions: Sequence[str], groups: Partition) -> str | None:
@@ -325,7 +318,6 @@ class ChainState:
 
 
 StartWorkflow = Callable[[Chain], WorkflowState]
-"""Returns the workflow of a chain whose boxes workers are asked about from the beginning."""
 
 
 def box_json(box: DrawnBox) -> dict[str, Any]:
@@ -339,7 +331,6 @@ def box_json(box: DrawnBox) -> dict[str, Any]:
 def correct_chains(
     chains: Iterable[ChainState], corrections: Sequence[Corrected], start: StartWorkflow
 ) -> list[ChainState]:
-    """Apply corrections in order. Chains that they do not concern stay as they are."""
     found = list(chains)
     for event in corrections:
         for number, wanted in enumerate(event.chains):

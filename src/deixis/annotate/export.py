@@ -18,12 +18,12 @@ from deixis import geometry
 from deixis.annotate.chains import ChainState, proposed_boxes_for
 from deixis.annotate.events import IMPORTED, Corrected, Event, Judged, ProposedBoxes, ProposedLinks, effective_events
 from deixis.annotate.guidelines import read_guideline_history
+from deixis.annotate.judgements import PhotoSnapshot
 from deixis.annotate.own_question import ANSWERS_FILE, read_answers
 from deixis.annotate.project import Project
 from deixis.annotate.settings import Settings
 from deixis.annotate.state import linked_by
 from deixis.annotate.store import photos
-from deixis.annotate.transactions import PhotoSnapshot
 from deixis.annotate.workflow import XYXY, Answer, Status, Task
 from deixis.data.formats import write_as
 from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo

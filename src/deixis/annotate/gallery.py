@@ -32,13 +32,19 @@ from deixis.annotate.events import (
     effective_events,
     undone_events,
 )
-from deixis.annotate.judgements import JudgementResult, check_box, undo_event
+from deixis.annotate.judgements import (
+    JudgementResult,
+    PhotoSnapshot,
+    PhotoTransaction,
+    check_box,
+    find_event,
+    undo_event,
+)
 from deixis.annotate.own_question import OwnAnswer, read_answers
-from deixis.annotate.people import MODEL_ROLE, find_worker, read_names, read_worker
+from deixis.annotate.people import MODEL_ROLE, find_worker, read_names, require_reviewer
 from deixis.annotate.queue import read_assigned
 from deixis.annotate.state import PhotoState, current_mentions, derive_state
-from deixis.annotate.store import assigned, events, photos, workers
-from deixis.annotate.transactions import PhotoSnapshot, PhotoTransaction, RefusedError, find_event
+from deixis.annotate.store import RefusedError, assigned, events, photos, workers
 from deixis.annotate.workflow import XYXY, Answer, DrawnBox, Status, Task, mention_of
 from deixis.data.records import ENTITY_TYPES
 
@@ -50,49 +56,23 @@ _PHOTOS_PER_STATEMENT = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
-    """A correction by a lead.
+    """A correction by a lead."""
 
-    Attributes
-    ----------
-    action
-        One of `deixis.annotate.events.CORRECTIONS`.
-    mention
-        A mention of the chain.
-    box
-        The box to draw, or to put in the place of another.
-    box_id
-        The box to move or to delete.
-    mentions
-        The mentions of the chain that a split makes a chain of their own.
-    other
-        A mention of the chain to merge with.
-    types
-        The new entity types.
-    ending
-        How the chain ends, one of `deixis.annotate.chains.ENDINGS`; for the deletion of the last box, too.
-    """
-
-    action: str
-    mention: str
-    box: Sequence[float] | None = None
-    box_id: str = ""
-    mentions: tuple[str, ...] = ()
-    other: str = ""
+    action: str  # one of `deixis.annotate.events.CORRECTIONS`
+    mention: str  # any of the chain
+    box: Sequence[float] | None = None  # to draw, or to put in the place of another
+    box_id: str = ""  # to move or to delete
+    mentions: tuple[str, ...] = ()  # that a split makes a chain of their own
+    other: str = ""  # a mention of the chain to merge with
     types: tuple[str, ...] = ()
-    ending: str = ""
+    ending: str = ""  # of the chain, one of `ENDINGS`; for the deletion of the last box, too
 
 
 def correct(
     project: Project, connection: Connection, lead: str, photo: str, wanted: Correction, *, seen: int | None = None
 ) -> JudgementResult:
-    """Record a correction. `seen` is the last event of the photo that the lead saw.
-
-    Raises
-    ------
-    RefusedError
-        It is not possible, or the chain has changed since `seen`.
-    """
-    _require_lead(connection, lead)
+    """Record a correction, unless the chain has changed since `seen`, the last event that the lead saw."""
+    require_reviewer(connection, lead)
     transaction = PhotoTransaction(project, connection, photo)
     seen = transaction.snapshot.last_event if seen is None else seen
     digest = hashlib.sha256(json.dumps(asdict(wanted), sort_keys=True).encode()).hexdigest()[:16]
@@ -119,7 +99,7 @@ def redo_correction(project: Project, connection: Connection, lead: str, photo: 
 
 
 def _undo_newest(project: Project, connection: Connection, lead: str, photo: str, what: str) -> JudgementResult:
-    _require_lead(connection, lead)
+    require_reviewer(connection, lead)
     counting, undoing = correction_stacks(project.snapshots.read(connection, photo))
     found = counting if what == "undo" else undoing
     if not found:
@@ -143,16 +123,11 @@ def correction_stacks(snapshot: PhotoSnapshot) -> tuple[list[int], list[int]]:
     return counting, [event.number for event in undoing if event.number > max(made)]
 
 
-def _require_lead(connection: Connection, worker: str) -> None:
-    if not read_worker(connection, worker).can_review:
-        raise RefusedError("only reviewers and owners can correct photos")
-
-
 class _ChainEditor:
     """One method for each correction, which returns the chains of its event."""
 
     def __init__(self, snapshot: PhotoSnapshot, merge_iou: float, seen: int) -> None:
-        self._material, self._chains = snapshot.material, snapshot.state.chains
+        self._material, self._state = snapshot.material, snapshot.state
         self._merge_iou, self._seen = merge_iou, seen
 
     def draw(self, wanted: Correction) -> list[dict[str, Any]]:
@@ -214,12 +189,12 @@ class _ChainEditor:
         return [{"mentions": [mention.id for mention in chain.mentions], "types": list(wanted.types)}]
 
     def _find(self, mention: str) -> ChainState:
-        for chain in self._chains:
-            if mention in {each.id for each in chain.mentions}:
-                if any(number > self._seen for number, _ in chain.transitions):
-                    raise RefusedError("this phrase has changed meanwhile; look at it again")
-                return chain
-        raise RefusedError(f"photo {self._material.photo}: no chain has the mention {mention[:40]}")
+        chain = self._state.chain_of(mention)
+        if chain is None:
+            raise RefusedError(f"photo {self._material.photo}: no chain has the mention {mention[:40]}")
+        if any(number > self._seen for number, _ in chain.transitions):
+            raise RefusedError("this phrase has changed meanwhile; look at it again")
+        return chain
 
     def _linked(self, mention: str) -> ChainState:
         chain = self._find(mention)
@@ -382,7 +357,7 @@ def assign_photos(project: Project, lead: str | None, wanted: GalleryFilter, peo
     """
     with project.database.writing() as connection:
         if lead is not None:
-            _require_lead(connection, lead)
+            require_reviewer(connection, lead)
         ids = sorted({find_worker(connection, each).id for each in people})
         found = _find_names(project, connection, wanted)
         for start in range(0, len(found), _PHOTOS_PER_STATEMENT):

@@ -12,14 +12,16 @@ import tomllib
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, select
 
 from deixis.annotate.events import Judged
-from deixis.annotate.project import Project
-from deixis.annotate.store import events, properties, read_property, write_property
-from deixis.annotate.transactions import RefusedError
+from deixis.annotate.store import RefusedError, events, properties, read_property, write_property
 from deixis.annotate.workflow import Task
+
+if TYPE_CHECKING:
+    from deixis.annotate.project import Project
 
 MAX_TEXT_LENGTH = 10_000
 MAX_EXAMPLE_LENGTH = 500

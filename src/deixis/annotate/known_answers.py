@@ -10,7 +10,6 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection, insert
@@ -23,7 +22,6 @@ from deixis.annotate.store import known_questions
 from deixis.annotate.workflow import XYXY, Answer, DrawnBox, Question, Task
 from deixis.data.records import Photo
 
-REVIEWED = "A reviewer of this project decided so."
 ALL_SAME = "Annotators found that all of them name the same."
 SCENE = "Annotators called it the scene or place as a whole. “No box” counts as right, too."
 NO_BOX = "Annotators drew no box around it. “Scene or place” counts as right, too."
@@ -34,27 +32,6 @@ RIGHT_REGION = "It is where annotators drew their boxes, which are marked."
 WRONG_REGION = "Annotators drew their boxes elsewhere; they are marked."
 
 _MAX_OTHERS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Lesson:
-    """Whether an answer was right, the known answer, why it is right, and boxes that show it."""
-
-    correct: bool
-    answer: str
-    why: str
-    boxes: tuple[XYXY, ...] = ()
-
-
-def make_lesson(known: Any, correct: bool, box: XYXY | None, min_iou: float) -> Lesson:
-    """Make the lesson after an answer to a known question, a row of its table; `box` was drawn by the worker."""
-    stored = known.lesson or {"why": REVIEWED if known.reviewed else "", "boxes": known.boxes}
-    boxes = tuple(tuple(each) for each in stored["boxes"])
-    why = stored["why"]
-    if Task(known.task) in (Task.DRAWING, Task.QUALITY) and box is not None and boxes:
-        overlap = float(np.max(geometry.iou([box], boxes)))
-        why = f"{why} Yours overlaps {overlap:.0%} with the closest one; {min_iou:.0%} is needed.".strip()
-    return Lesson(correct, known.answer, why, boxes)
 
 
 def explain_same(texts: Mapping[str, str], chain: Sequence[str], pair: Sequence[str]) -> str:

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 
 from sqlalchemy import delete, select, update
 
-from deixis.annotate.judgements import check_box
+from deixis.annotate.judgements import PhotoSnapshot, check_box
 from deixis.annotate.known_answers import KnownQuestion, insert_known_questions
 from deixis.annotate.material import Material
 from deixis.annotate.project import Project
 from deixis.annotate.quality import Level
 from deixis.annotate.state import parse_known_subject
 from deixis.annotate.store import checks, known_questions, leases, photos, qualifications
-from deixis.annotate.transactions import PhotoSnapshot
 from deixis.annotate.workflow import XYXY, OwnQuestion, Question, Task
 from deixis.errors import DeixisError
 

@@ -18,7 +18,7 @@ from sqlalchemy import select
 
 from deixis import geometry
 from deixis.annotate.events import AddedPairs
-from deixis.annotate.judgements import MIN_BOX_SIDE
+from deixis.annotate.judgements import MIN_BOX_SIDE, change_photo
 from deixis.annotate.known_answers import (
     CLEARLY_BAD_IOU,
     RIGHT_REGION,
@@ -41,7 +41,6 @@ from deixis.annotate.project import (
 )
 from deixis.annotate.state import VoteState
 from deixis.annotate.store import photos, write_property
-from deixis.annotate.transactions import change_photo
 from deixis.annotate.workflow import XYXY, Answer, DrawnBox, Question, Task
 from deixis.data.records import Photo
 from deixis.errors import DeixisError

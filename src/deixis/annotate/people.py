@@ -16,7 +16,7 @@ from unicodedata import normalize
 
 from sqlalchemy import Connection, String, bindparam, delete, insert, null, select, update
 
-from deixis.annotate.store import api_tokens, leases, questions, remarks, sessions, workers
+from deixis.annotate.store import RefusedError, api_tokens, leases, questions, remarks, sessions, workers
 from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
@@ -364,6 +364,11 @@ def read_worker(connection: Connection, worker: str) -> Worker:
     if row is None:
         raise DeixisError(f"no worker {worker!r} in this project")
     return make_worker(row)
+
+
+def require_reviewer(connection: Connection, worker: str) -> None:
+    if not read_worker(connection, worker).can_review:
+        raise RefusedError("only reviewers and owners can decide this")
 
 
 def make_worker(row: Any) -> Worker:

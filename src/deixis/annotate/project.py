@@ -18,9 +18,10 @@ from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Row, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from deixis.annotate.events import Discounted, Judged, Skipped
+from deixis.annotate.judgements import PhotoTransaction, SnapshotCache, change_photo, find_event, photo_columns
 from deixis.annotate.material import Material, prepare_photo
 from deixis.annotate.queue import update_questions
 from deixis.annotate.settings import Settings, read_settings, write_settings
@@ -35,7 +36,6 @@ from deixis.annotate.store import (
     requeue,
     write_property,
 )
-from deixis.annotate.transactions import PhotoTransaction, SnapshotCache, change_photo, find_event, photo_columns
 from deixis.annotate.webhooks import Webhook, read_webhooks
 from deixis.annotate.workflow import CHAIN_TASKS, Rules, Task
 from deixis.data.images import photo_size
@@ -93,18 +93,12 @@ class Project:
 
 @dataclass(frozen=True)
 class Source:
-    """The photos of a data set, or of one of its splits, that are added to a project.
-
-    find_mentions
-        Find phrases in all captions, even if the data set has mentions.
-    pre_annotated
-        Propose the chains and boxes of the data set; workers verify and judge them.
-    """
+    """The photos of a data set, or of one of its splits, that are added to a project."""
 
     data: Dataset
     split: str | None = None
-    find_mentions: bool = False
-    pre_annotated: bool = False
+    find_mentions: bool = False  # in all captions, even if the data set has mentions
+    pre_annotated: bool = False  # propose its chains and boxes; workers verify and judge them
 
     def __post_init__(self) -> None:
         if self.pre_annotated and self.find_mentions:
@@ -357,7 +351,7 @@ def _insert_photos(project: Project, connection: Connection, materials: Sequence
     return count
 
 
-def list_photo_states(project: Project, offset: int = 0, limit: int = 50) -> tuple[int, Sequence[Row[Any]]]:
+def list_photo_states(project: Project, offset: int = 0, limit: int = 50) -> tuple[int, Sequence[Any]]:
     """Return the number of photos to annotate, and the rows of some of them in order."""
     annotated = photos.c.known.is_(False)
     columns = (photos.c.id, photos.c.last_event, photos.c.finished, photos.c.waiting)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import BigInteger, Connection, Integer, String, bindparam, func, insert, select, update
 
@@ -71,6 +71,8 @@ _JUDGE_BOX = (
 
 _SEE = update(workers).where(workers.c.id == _WORKER).values(seen_at=bindparam("seen_at"))
 _SEEN_INTERVAL_S = 60.0
+
+REVIEWED = "A reviewer of this project decided so."
 
 _GUESSED, _GUESSED_OF = 5, 10
 """Five wrong of the last ten answers are as good as guessing, and end the trust."""
@@ -222,6 +224,27 @@ def is_correct(
         fitting = boxes or ([shown] if shown is not None and expected is Answer.GOOD else [])
         return bool(len(fitting)) and bool((geometry.iou([box], fitting) >= min_iou).any())
     return answer is expected
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """Whether an answer was right, the known answer, why it is right, and boxes that show it."""
+
+    correct: bool
+    answer: str
+    why: str
+    boxes: tuple[XYXY, ...] = ()
+
+
+def make_lesson(known: Any, correct: bool, box: XYXY | None, min_iou: float) -> Lesson:
+    """Make the lesson after an answer to a known question, a row of its table; `box` was drawn by the worker."""
+    stored = known.lesson or {"why": REVIEWED if known.reviewed else "", "boxes": known.boxes}
+    boxes = tuple(tuple(each) for each in stored["boxes"])
+    why = stored["why"]
+    if Task(known.task) in (Task.DRAWING, Task.QUALITY) and box is not None and boxes:
+        overlap = float(geometry.iou([box], boxes).max())
+        why = f"{why} Yours overlaps {overlap:.0%} with the closest one; {min_iou:.0%} is needed.".strip()
+    return Lesson(correct, known.answer, why, boxes)
 
 
 def lock_worker(project: Project, connection: Connection, worker_id: str) -> tuple[Worker, dict[Task, Level]]:

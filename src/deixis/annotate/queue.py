@@ -334,7 +334,7 @@ def explain_no_question(project: Project, connection: Connection, worker: str) -
 
 
 def read_assigned(connection: Connection) -> dict[str, set[str]]:
-    """Return the workers that photos are assigned to; nobody else is asked about these photos."""
+    """Return the workers by photo; nobody else is asked about these photos."""
     found: dict[str, set[str]] = {}
     for photo, worker in connection.execute(select(assigned.c.photo, assigned.c.worker)):
         found.setdefault(photo, set()).add(worker)

@@ -26,14 +26,15 @@ from deixis.annotate.events import (
     effective_events,
 )
 from deixis.annotate.gallery import GalleryBox, describe_boxes, format_time
-from deixis.annotate.judgements import parse_answer
-from deixis.annotate.known_answers import REVIEWED, KnownQuestion, insert_known_questions
+from deixis.annotate.judgements import PhotoSnapshot, PhotoTransaction, change_photo, parse_answer
+from deixis.annotate.known_answers import KnownQuestion, insert_known_questions
 from deixis.annotate.material import CaptionMention, Material
-from deixis.annotate.people import Role, read_names, read_worker, release_questions
-from deixis.annotate.quality import read_able_workers
+from deixis.annotate.people import Role, read_names, read_worker, release_questions, require_reviewer
+from deixis.annotate.quality import REVIEWED, read_able_workers
 from deixis.annotate.queue import read_assigned
 from deixis.annotate.state import Reason, current_mentions
 from deixis.annotate.store import (
+    RefusedError,
     assigned,
     barred,
     events,
@@ -45,7 +46,6 @@ from deixis.annotate.store import (
     workers,
     write_property,
 )
-from deixis.annotate.transactions import PhotoSnapshot, PhotoTransaction, RefusedError, change_photo
 from deixis.annotate.webhooks import REVIEW, describe_review, insert_messages
 from deixis.annotate.workflow import (
     ANSWERS_WITH_BOX,
@@ -227,7 +227,7 @@ def reassign(project: Project, reviewer: str, worker: str) -> Reassigned:
     """
     waiting = [each for each in blocked_questions(project, files=False) if worker in each.absent]
     with project.database.writing() as connection:
-        _require_reviewer(connection, reviewer)
+        require_reviewer(connection, reviewer)
         read_worker(connection, worker)
         released = release_questions(connection, worker)
         connection.execute(delete(assigned).where(assigned.c.worker == worker))
@@ -334,8 +334,10 @@ def decide_chain(project: Project, reviewer: str, photo: str, mention: str, deci
     """Decide on the chain of a mention (all, more, box, scene or no box) and return the number of the event."""
     answer = Answer(parse_answer(Status.REVIEW, decision, project.settings))
     with change_photo(project, photo) as transaction:
-        _require_reviewer(transaction.connection, reviewer)
-        chain = _find_chain(transaction, mention)
+        require_reviewer(transaction.connection, reviewer)
+        chain = transaction.snapshot.state.chain_of(mention)
+        if chain is None:
+            raise RefusedError(f"photo {photo}: no chain has the mention {mention}")
         workflow = chain.workflow
         if workflow is None or workflow.stage is Task.VERIFY:
             raise RefusedError(f"photo {photo}: the chain of {mention} is not complete yet; decide on its boxes later")
@@ -361,7 +363,7 @@ def decide_question(project: Project, reviewer: str, photo: str, mention: str, d
     Answers that end a vote are decisions on the chain. "ask again" cancels the skips of the question.
     """
     with change_photo(project, photo) as transaction:
-        _require_reviewer(transaction.connection, reviewer)
+        require_reviewer(transaction.connection, reviewer)
         open_questions = [
             question
             for question in transaction.snapshot.state.questions
@@ -429,7 +431,7 @@ def decide_phrase(
     if decision not in PHRASE_DECISIONS:
         raise RefusedError(f"{decision!r} is not a decision on a phrase; choose from: {', '.join(PHRASE_DECISIONS)}")
     with change_photo(project, photo) as transaction:
-        _require_reviewer(transaction.connection, reviewer)
+        require_reviewer(transaction.connection, reviewer)
         decided = transaction.snapshot.material.mention_at(mention, types)
         if decision == "add":
             for chain in transaction.snapshot.state.chains:
@@ -475,25 +477,13 @@ def list_remarks(project: Project, photo: str) -> list[RemarkInfo]:
 def mark_remarks_seen(project: Project, reviewer: str, photo: str) -> None:
     """Note that a reviewer has read the remarks about a photo and changes nothing."""
     with project.database.writing() as connection:
-        _require_reviewer(connection, reviewer)
+        require_reviewer(connection, reviewer)
         _mark_seen(connection, photo)
 
 
 def _mark_seen(connection: Connection, photo: str) -> None:
     about_photo = select(events.c.number).where(events.c.photo == photo)
     connection.execute(update(remarks).where(remarks.c.event.in_(about_photo)).values(seen=True))
-
-
-def _require_reviewer(connection: Connection, worker: str) -> None:
-    if not read_worker(connection, worker).can_review:
-        raise RefusedError("only reviewers and owners can decide this")
-
-
-def _find_chain(transaction: PhotoTransaction, mention: str) -> ChainState:
-    for chain in transaction.snapshot.state.chains:
-        if mention in {each.id for each in chain.mentions}:
-            return chain
-    raise RefusedError(f"photo {transaction.photo}: no chain has the mention {mention}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -223,6 +223,9 @@ class PhotoState:
     counted: frozenset[int]  # numbers of the judgements that count
     votes: tuple[VoteState, ...] = ()  # phrase–region pairs, and the lead's own question
 
+    def chain_of(self, mention: str) -> ChainState | None:
+        return next((chain for chain in self.chains if mention in {each.id for each in chain.mentions}), None)
+
 
 @dataclass(slots=True)
 class _EventIndex:

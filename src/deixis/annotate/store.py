@@ -329,6 +329,10 @@ _OLDER_VERSIONS = frozenset(str(number) for number in range(1, SCHEMA_VERSION))
 T = TypeVar("T")
 
 
+class RefusedError(DeixisError):
+    """A request that is not allowed; its transaction is rolled back."""
+
+
 class Database:
     """An open database. On SQLite, which has one writer, threads wait for a lock of this process."""
 
@@ -350,15 +354,11 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Run the block in one transaction, rolled back if it raises."""
-        with self._write_lock, self._transaction() as connection:
-            yield connection
-
-    @contextmanager
-    def _transaction(self) -> Iterator[Connection]:
-        with self.translated_errors(), self.engine.begin() as connection:
-            yield connection
-            expected, after = self.count_commit(connection), connection.info[AFTER_COMMIT]
-        self.finish_commit(expected, after)
+        with self._write_lock:
+            with self.translated_errors(), self.engine.begin() as connection:
+                yield connection
+                expected, after = self.count_commit(connection), connection.info[AFTER_COMMIT]
+            self.finish_commit(expected, after)
 
     def finish_commit(self, expected: dict[str, Any] | None, after: Iterable[Callable[[], None]]) -> None:
         """Do what waited for the commit, on SQLite before any other transaction."""
@@ -406,16 +406,14 @@ class Database:
             connection.execute(select(func.setval(sequence, func.coalesce(newest, 1), newest.is_not(None))))
 
     def _protect(self, connection: Connection) -> None:
-        raw = connection.connection.driver_connection
-        if self.is_sqlite and raw is not None:
-            protect_tables(raw, PROTECTED_TABLES)
+        if self.is_sqlite:
+            protect_tables(_driver(connection), PROTECTED_TABLES)
 
     def count_commit(self, connection: Connection) -> dict[str, Any] | None:
         """Count a transaction that has changed something, before its commit."""
-        raw = connection.connection.driver_connection
-        if not self.is_sqlite or raw is None or raw.total_changes == connection.info["changes"]:
+        if not self.is_sqlite or _driver(connection).total_changes == connection.info["changes"]:
             return None
-        return count_commit(raw)
+        return count_commit(_driver(connection))
 
     def record_commit(self, expected: dict[str, Any] | None) -> None:
         """Write what is expected after a commit, soon: to replace a file costs more than the commit of a judgement."""
@@ -439,8 +437,8 @@ class Database:
         if not self.is_sqlite or not file.is_file():
             return
         with self.translated_errors(), self.engine.connect() as connection:
-            raw = connection.connection.driver_connection
-            if raw is not None and is_protected(raw) and (lost := find_lost_commits(file, raw)):
+            raw = _driver(connection)
+            if is_protected(raw) and (lost := find_lost_commits(file, raw)):
                 record = file.name + RECORD_ENDING
                 raise DeixisError(f"{lost}; {_RESTORE}, or remove {record} to go on without them")
 
@@ -454,8 +452,8 @@ class Database:
 
     def damaged_rows(self, connection: Connection) -> Iterator[str]:
         """Yield one line for each damaged row; a project of an older version has no checksums before it is changed."""
-        raw = connection.connection.driver_connection
-        if raw is None or not is_protected(raw):
+        raw = _driver(connection)
+        if not is_protected(raw):
             return
         try:
             for problem in (line for table in PROTECTED_TABLES for line in find_damaged_rows(raw, table)):
@@ -503,24 +501,20 @@ class Database:
 
     def _protect_older(self) -> None:
         with self.reading() as connection:
-            raw = connection.connection.driver_connection
-            protected = raw is None or is_protected(raw)
+            protected = is_protected(_driver(connection))
         if not protected:
             with self.writing() as connection:
                 self._protect(connection)
-        with self._write_lock, self.translated_errors(), self.engine.connect() as connection:
-            raw = connection.connection.driver_connection
-            if raw is not None:
-                with suppress(sqlite3.OperationalError):  # a file that may only be read
-                    start_counting(raw)
+        # A file that may only be read is not counted.
+        readable = suppress(sqlite3.OperationalError)
+        with self._write_lock, self.translated_errors(), self.engine.connect() as connection, readable:
+            start_counting(_driver(connection))
 
     def forget_log(self) -> None:
         """Empty the write-ahead log of SQLite, which still has what was deleted, unless others are reading it."""
         if self.is_sqlite:
             with self._write_lock, self.translated_errors(), self.engine.connect() as connection:
-                raw = connection.connection.driver_connection
-                if raw is not None:
-                    raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                _driver(connection).execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     @property
     def place(self) -> str:
@@ -580,8 +574,12 @@ class Transaction:
                 database.finish_commit(expected, after)
 
 
+def _driver(connection: Connection) -> Any:
+    """Return the connection of `sqlite3` or psycopg."""
+    return connection.connection.driver_connection
+
+
 def read_property(connection: Connection, key: str) -> str | None:
-    """Read a value from the table of project properties."""
     found: str | None = connection.scalar(select(properties.c.value).where(properties.c.key == key))
     return found
 
@@ -626,7 +624,7 @@ def _make_engine(url: URL, is_sqlite: bool) -> Engine:
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
         reads = connection.get_execution_options().get("reads")
-        connection.info["changes"] = getattr(connection.connection.driver_connection, "total_changes", 0)
+        connection.info["changes"] = _driver(connection).total_changes
         connection.exec_driver_sql("BEGIN" if reads else BEGIN_WRITE)
 
     return engine

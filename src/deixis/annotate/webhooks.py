@@ -23,8 +23,8 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
+from deixis.annotate.client import send_request
 from deixis.annotate.events import Event, Judged, Skipped, Undone
-from deixis.annotate.outgoing import send_request
 from deixis.annotate.state import PhotoState
 from deixis.annotate.store import messages, webhooks
 from deixis.errors import DeixisError

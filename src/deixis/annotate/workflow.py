@@ -108,36 +108,19 @@ _RATING_TOLERANCE = 1
 
 @dataclass(frozen=True)
 class OwnQuestion:
-    """A question of the lead, `question` in the settings.
+    """A question of the lead, `question` in the settings; ``docs/guides/annotate-reference.md`` has an example.
 
-    Attributes
-    ----------
-    name
-        A short name, such as "sharp". Answers belong to it: another name makes another question.
-    text, hint
-        The question as people read it; ``{phrase}`` is replaced by the phrase.
-    about
-        "photo", "phrase" (each phrase of the captions) or "box" (each accepted box, once its chain is complete).
-    choices
-        The answers to choose from.
-    rating
-        The highest number of a rating from 1. Without `choices` and `rating`, people write a text.
-    votes
-        Number of people who answer; one without `Rules.independent`. A choice that cannot be overtaken ends the vote;
-        on a tie more people are asked.
-    known
-        Known answers for tests and hidden questions, by photo: ``"dog7"``, ``"dog7 0:2-7"`` for a phrase, and
-        ``"dog7 0:2-7 10,20,80,90"`` for a box. Nobody else is asked what is known.
+    A choice that cannot be overtaken ends the vote; on a tie more people are asked.
     """
 
-    name: str
-    text: str
+    name: str  # answers belong to it: another name makes another question
+    text: str  # ``{phrase}`` is replaced by the phrase
     hint: str = ""
-    about: str = "photo"
+    about: str = "photo"  # or "phrase", each of the captions, or "box", each accepted one of a complete chain
     choices: tuple[str, ...] = ()
-    rating: int = 0
-    votes: int = 3
-    known: tuple[tuple[str, str], ...] = ()
+    rating: int = 0  # the highest number of a rating from 1; without it and `choices`, people write a text
+    votes: int = 3  # number of people who answer; one without `Rules.independent`
+    known: tuple[tuple[str, str], ...] = ()  # answers by photo, phrase or box: `state.parse_known_subject`
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier() or not self.text.strip():

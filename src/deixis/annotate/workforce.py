@@ -15,8 +15,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from deixis.annotate.people import EXTERNAL_PREFIX, Role, add_worker, read_worker
 from deixis.annotate.project import Project
-from deixis.annotate.store import assignments, workers
-from deixis.annotate.transactions import RefusedError
+from deixis.annotate.store import RefusedError, assignments, workers
 from deixis.errors import DeixisError
 
 if TYPE_CHECKING:

@@ -23,14 +23,13 @@ from deixis.annotate.events import IMPORTED, ProposedBoxes, ProposedLinks
 from deixis.annotate.help.boxes import BoxCalibration, ground_mentions, proposed_boxes
 from deixis.annotate.help.coreference import Coreference
 from deixis.annotate.help.order import UncertaintyOrder
-from deixis.annotate.judgements import MIN_BOX_SIDE
+from deixis.annotate.judgements import MIN_BOX_SIDE, change_photo
 from deixis.annotate.known_answers import BAD_BOX, CLEARLY_BAD_IOU, GOOD_BOX, KnownQuestion, insert_known_questions
 from deixis.annotate.material import Material
 from deixis.annotate.people import find_or_add_model
 from deixis.annotate.project import SETTINGS_FILE, Project
 from deixis.annotate.settings import Settings
 from deixis.annotate.store import known_questions, photos
-from deixis.annotate.transactions import change_photo
 from deixis.annotate.workflow import XYXY, Answer, Question, Task
 from deixis.data.records import Photo
 from deixis.errors import DeixisError

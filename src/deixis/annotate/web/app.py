@@ -30,8 +30,7 @@ from deixis.annotate.judgements import ExpiredQuestionError, UnknownQuestionErro
 from deixis.annotate.people import InvitationError, NameTakenError, Role, UnknownTokenError, invite, renew_invitation
 from deixis.annotate.project import Project, reload_settings, requeue_suspended, write_link
 from deixis.annotate.review import announce_blocked
-from deixis.annotate.store import workers
-from deixis.annotate.transactions import RefusedError
+from deixis.annotate.store import RefusedError, workers
 from deixis.annotate.web import auth, lead, work
 from deixis.annotate.web.context import AppContext, Limits, errors
 from deixis.annotate.web.oidc import CALLBACK, OidcSettings, Provider

@@ -22,7 +22,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 
-from deixis.annotate.outgoing import StatusError, send_request
+from deixis.annotate.client import StatusError, send_request
 from deixis.annotate.people import (
     InvitationError,
     Worker,

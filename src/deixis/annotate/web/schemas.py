@@ -14,14 +14,13 @@ from deixis.annotate.gallery import (
     PhotoStage,
 )
 from deixis.annotate.guidelines import MAX_EXAMPLE_LENGTH, MAX_EXAMPLES, MAX_TEXT_LENGTH, Guideline
-from deixis.annotate.known_answers import Lesson
+from deixis.annotate.judgements import MAX_REMARK_LENGTH
 from deixis.annotate.own_question import OwnAnswer
 from deixis.annotate.people import MAX_NAME_LENGTH, ApiToken, Person, Role
 from deixis.annotate.progress import Hour, Progress
-from deixis.annotate.quality import Level, QualificationTest
+from deixis.annotate.quality import Lesson, Level, QualificationTest
 from deixis.annotate.queue import Stay
 from deixis.annotate.review import MAX_PHRASES, ChainHistory, HistoryEntry, RemarkInfo
-from deixis.annotate.transactions import MAX_REMARK_LENGTH
 from deixis.annotate.workflow import MAX_ANSWER_LENGTH, XYXY, Task
 from deixis.data.records import ENTITY_TYPES
 
