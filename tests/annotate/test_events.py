@@ -6,8 +6,6 @@ import json
 from dataclasses import asdict
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from deixis.annotate.events import (
     ChainDecision,
@@ -69,14 +67,3 @@ def test_discounting_excludes_only_earlier_judgements_of_the_worker_in_the_task(
     assert [event.number for event in effective_events(events)] == [2, 3, 5]
     events.append(Undone(number=6, worker="rob", event=4))
     assert [event.number for event in effective_events(events)] == [1, 2, 3, 5]
-
-
-@given(st.data())
-def test_undoing_the_last_event_restores_the_effective_events(data: st.DataObject) -> None:
-    events: list[Event] = []
-    for number in range(1, data.draw(st.integers(1, 12)) + 1):
-        undo = number > 1 and data.draw(st.booleans())
-        target = data.draw(st.integers(1, number - 1)) if undo else 0
-        events.append(Undone(number=number, worker="ann", event=target) if undo else judged(number))
-    undone = [*events, Undone(number=len(events) + 1, worker="ann", event=len(events))]
-    assert effective_events(undone) == effective_events(events[:-1])

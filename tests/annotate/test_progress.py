@@ -17,13 +17,6 @@ from tests.annotate.conftest import MakeProject, on_both_databases
 from tests.annotate.fakes import answer, ask, gold, link_and_verify, people, record, undo
 
 
-def test_progress_of_a_new_project(new_project: MakeProject) -> None:
-    project, _ = new_project(3)
-    found = read_progress(project)
-    assert (found.photos, found.finished, found.judged, found.cost, found.hours_left) == (3, 0, 0, 0.0, None)
-    assert {task.task: task.open for task in found.tasks}[Task.LINK] == 3
-
-
 @on_both_databases
 def test_work_time_cost_and_remaining_hours_add_up(new_project: MakeProject) -> None:
     project, clock = new_project(3, pay_per_hour=36.0, longest_item_s=100.0)

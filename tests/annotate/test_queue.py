@@ -27,7 +27,6 @@ from tests.annotate.fakes import (
     dogs,
     gold,
     join,
-    link_and_verify,
     next_question,
     people,
     photo,
@@ -75,21 +74,6 @@ def test_a_late_answer_counts_if_nobody_else_has_the_question(new_project: MakeP
     question = ask(project, ann)
     clock.now += 5000
     assert not record(project, ann, question.token, "yes").again
-
-
-def test_nobody_judges_their_own_box_or_votes_twice(new_project: MakeProject) -> None:
-    project, _ = new_project(1)
-    ann, bob, cy = people(project, "Ann", "Bob", "Cy")
-    link_and_verify(project, ann)
-    answer(project, ann, Answer.BOX, Task.REQUIREMENT)
-    assert next_question(project, ann) is None
-    answer(project, bob, Answer.DRAWN, Task.DRAWING)
-    assert next_question(project, bob) is None
-    answer(project, ann, Answer.GOOD, Task.QUALITY)
-    answer(project, cy, Answer.ALL, Task.COVERAGE)
-    assert next_question(project, cy) is None
-    answer(project, bob, Answer.ALL, Task.COVERAGE)
-    assert next_question(project, ann) is None
 
 
 def test_a_person_alone_can_finish_a_project_that_allows_it(new_project: MakeProject) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, select, text
 
-from deixis.annotate.store import AFTER_COMMIT, SCHEMA_VERSION, Database, known_questions, properties, sessions
+from deixis.annotate.store import AFTER_COMMIT, Database, properties
 from deixis.errors import DeixisError
 from tests.annotate.fakes import add_property, property_keys
 
@@ -89,24 +89,3 @@ def test_a_reader_sees_one_state_and_does_not_block_writers(database: Database) 
             add_property("later")(other)
         assert set(connection.scalars(select(properties.c.key))) == before
     assert "later" in property_keys(database)
-
-
-def test_an_earlier_version_is_upgraded(database: Database) -> None:
-    with database.writing() as connection:
-        connection.execute(text("DROP TABLE sessions"))
-        connection.execute(text("ALTER TABLE known DROP COLUMN lesson"))
-        connection.execute(text("UPDATE about SET value = '1' WHERE key = 'version'"))
-    database.check_version()
-    with database.reading() as connection:
-        assert connection.execute(select(sessions)).all() == []
-        assert connection.execute(select(known_questions)).all() == []
-        kept = connection.scalar(select(properties.c.value).where(properties.c.key == "version"))
-    assert kept == str(SCHEMA_VERSION)
-
-
-def test_a_transaction_in_steps_commits_or_rolls_back_and_releases_the_lock(database: Database) -> None:
-    for key, keep in (("kept", True), ("not", False)):
-        transaction = database.begin()
-        add_property(key)(transaction.connection)
-        transaction.end(commit=keep)
-    assert property_keys(database) == {"kept"}

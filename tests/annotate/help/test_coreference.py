@@ -19,7 +19,6 @@ from deixis.annotate.help.coreference import (
     mention_vectors,
     pair_features,
     possible_pairs,
-    singular,
     word_ids,
 )
 from deixis.annotate.material import prepare_photo
@@ -66,11 +65,6 @@ def test_a_damaged_model_is_an_error(tmp_path: Path) -> None:
     file.write_text(file.read_text().replace(" the ", " "))
     with pytest.raises(DeixisError, match="copy"):
         Coreference.load(tmp_path / "copy")
-
-
-def test_plural_nouns_have_a_singular() -> None:
-    words = ("dogs", "women", "grass", "benches", "puppies", "firemen")
-    assert [singular(word) for word in words] == ["dog", "woman", "grass", "bench", "puppy", "fireman"]
 
 
 def test_mentions_are_grouped_by_the_mean_log_odds_of_their_pairs() -> None:

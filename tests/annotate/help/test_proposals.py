@@ -24,9 +24,6 @@ from deixis.annotate.project import Project, add_photos, make_project
 from deixis.annotate.settings import Settings
 from deixis.annotate.store import known_questions, workers
 from deixis.annotate.workflow import Answer, Task
-from deixis.data.dataset import Dataset, make_dataset
-from deixis.data.formats import convert_dataset
-from deixis.data.imports import CaptionFile, import_dataset
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
 from tests.annotate.conftest import MakeProject, on_both_databases
@@ -197,25 +194,3 @@ def test_photos_with_judgements_stay_as_they_are(new_project: MakeProject) -> No
     [ann] = people(project, "Ann")
     record(project, ann, ask(project, ann).token, "no")
     assert propose_annotations(project, [gold()], "f" * 12) == 0
-
-
-@pytest.mark.parametrize(
-    ("name", "file"),
-    [("label-studio", "tasks.json"), ("odvg", "rest.jsonl"), ("jsonl", "photos.jsonl")],
-)
-def test_a_round_trip_keeps_chains_and_boxes(tmp_path: Path, name: str, file: str) -> None:
-    photo = gold("1")
-    make_dataset(tmp_path / "data", [photo])
-    convert_dataset(Dataset(tmp_path / "data"), name, tmp_path / "out")
-    import_dataset(tmp_path / "again", captions=[CaptionFile(tmp_path / "out" / file)])
-    [again] = Dataset(tmp_path / "again").photos
-    expected = chains_and_boxes(photo)
-    if name == "odvg":  # has no phrases without a box
-        expected = {(phrases, boxes) for phrases, boxes in expected if boxes}
-    assert chains_and_boxes(again) == expected
-    assert (again.width, again.height) == (100, 80)
-    if name != "odvg":
-        assert {(each.id, each.scene, each.no_box) for each in again.chains} == {
-            (each.id, each.scene, each.no_box) for each in photo.chains
-        }
-        assert any(each.scene or each.no_box for each in again.chains)

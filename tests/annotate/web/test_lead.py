@@ -126,15 +126,3 @@ def test_a_lead_filters_corrects_undoes_and_redoes(bench: MakeBench) -> None:
     assert lead.post(f"{address}/redo")["chains"] == changed["chains"]
     assert lead.get("gallery?changed=true")["total"] == 1
     assert lead.get("dashboard")["corrections"]["photos"] == 1
-
-
-def test_workers_cannot_correct_and_impossible_requests_get_one_line(bench: MakeBench) -> None:
-    site = bench()
-    ann, lead = site.person("ann"), site.person("olga", Role.OWNER)
-    photo = lead.get("gallery")["photos"][0]["photo"]["id"]
-    body = {"action": "draw", "mention": MENTION, "box": [1, 1, 50, 50], "seen": 0}
-    for path, said in (("correct", body), ("undo", {}), ("redo", {})):
-        assert ann.post(f"gallery/{photo}/{path}", 403, **said)
-    assert "still" in lead.post(f"gallery/{photo}/correct", 422, **body)["error"]
-    assert "undo" in lead.post(f"gallery/{photo}/undo", 422)["error"]
-    assert lead.get(f"gallery/p{'0' * 24}", 404)
