@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -296,25 +296,17 @@ def record_answer(
     seconds = _counted(project, lease, seconds, bound)
     parsed = parse_answer(Task(lease.task), answer, project.settings)
     checked = _check_groups(lease.asked["mentions"], parsed, groups)
+    box = _check_box(connection, lease, parsed, box)
     newest = guideline_version(project, connection, Task(lease.task))
     seen = newest if guideline is None else min(guideline, newest)
-    if lease.known is not None:
-        box = _check_box(_read_size(connection, lease.photo), parsed, box, lease.asked)
-        body = _event_body(lease, seconds, answer=parsed, box=box, groups=checked, guideline=seen or None)
-        number = _insert_known_event(project, connection, lease, Judged.kind, body, remark)
-        qualification, lesson = _check_answer(project, connection, lease, parsed, box, number, checked)
-        if lease.purpose != Purpose.TEST:  # hidden questions must behave like all others
-            return JudgementResult(number, seconds=seconds)
-        return JudgementResult(number, qualification=qualification, lesson=lesson, seconds=seconds)
-    transaction = PhotoTransaction(project, connection, lease.photo)
-    material = transaction.snapshot.material
-    box = _check_box((material.width, material.height), parsed, box, lease.asked)
     body = _event_body(lease, seconds, answer=parsed, box=box, groups=checked, guideline=seen or None)
-    number = transaction.add_event(token, worker, Judged.kind, body, remark=remark)
-    if isinstance(parsed, Answer) and parsed in (Answer.DRAWN, Answer.ADJUSTED):
-        add_check(connection, worker, Task.DRAWING, Purpose.WORK, event=number)
-    transaction.apply(answered=lease.question)
-    return JudgementResult(number, seconds=seconds)
+    number = _record_event(project, connection, lease, Judged.kind, body, remark)
+    if lease.known is None:
+        return JudgementResult(number, seconds=seconds)
+    qualification, lesson = _check_answer(project, connection, lease, parsed, box, number, checked)
+    if lease.purpose != Purpose.TEST:  # hidden questions must behave like all others
+        return JudgementResult(number, seconds=seconds)
+    return JudgementResult(number, qualification=qualification, lesson=lesson, seconds=seconds)
 
 
 def skip_question(
@@ -336,14 +328,10 @@ def skip_question(
         raise RefusedError(f"{bad_phrase[:40]!r} is not a mention of this question")
     seconds = _counted(project, lease, seconds, bound)
     body = _event_body(lease, seconds, bad_phrase=bad_phrase or None)
+    number = _record_event(project, connection, lease, Skipped.kind, body, remark)
     if lease.known is not None:
-        number = _insert_known_event(project, connection, lease, Skipped.kind, body, remark)
         task, purpose = Task(lease.task), Purpose(lease.purpose)
         add_check(connection, worker, task, purpose, event=number, known_question=lease.known)
-        return JudgementResult(number, seconds=seconds)
-    transaction = PhotoTransaction(project, connection, lease.photo)
-    number = transaction.add_event(token, worker, Skipped.kind, body, remark=remark)
-    transaction.apply(answered=lease.question)
     return JudgementResult(number, seconds=seconds)
 
 
@@ -421,13 +409,19 @@ def _event_body(lease: Row[Any], seconds: float, **values: Any) -> dict[str, Any
     }
 
 
-def _insert_known_event(
+def _record_event(
     project: Project, connection: Connection, lease: Row[Any], kind: str, body: dict[str, Any], remark: str
 ) -> int:
-    """Insert an event about a known question, which changes no photo."""
-    at, known = project.clock(), lease.known
-    values = (lease.token, lease.photo, lease.worker, at, kind, body)
-    return insert_event(connection, *values, remark=remark, known_question=known)
+    """Insert an event about the question of a lease; one about a known question changes no photo."""
+    if lease.known is not None:
+        values = (lease.token, lease.photo, lease.worker, project.clock(), kind, body)
+        return insert_event(connection, *values, remark=remark, known_question=lease.known)
+    transaction = PhotoTransaction(project, connection, lease.photo)
+    number = transaction.add_event(lease.token, lease.worker, kind, body, remark=remark)
+    if isinstance(answer := body.get("answer"), Answer) and answer in (Answer.DRAWN, Answer.ADJUSTED):
+        add_check(connection, lease.worker, Task.DRAWING, Purpose.WORK, event=number)
+    transaction.apply(answered=lease.question)
+    return number
 
 
 def _check_answer(
@@ -468,19 +462,15 @@ def _check_groups(mentions: Sequence[str], answer: str, groups: Sequence[Sequenc
     return [list(group) for group in groups]
 
 
-def _read_size(connection: Connection, photo: str) -> tuple[int, int]:
-    material = connection.execute(select(photos.c.material).where(photos.c.id == photo)).scalar_one()
-    return material["width"], material["height"]
-
-
-def _check_box(size: tuple[int, int], answer: str, box: XYXY | None, asked: Mapping[str, Any]) -> XYXY | None:
+def _check_box(connection: Connection, lease: Row[Any], answer: str, box: XYXY | None) -> XYXY | None:
     """Return the box of an answer that has one, if it is allowed: inside the photo, or one of the boxes shown."""
     if not isinstance(answer, Answer) or answer not in ANSWERS_WITH_BOX:
         if box is not None:
             raise RefusedError(f"the answer {str(answer)!r} takes no box")
         return None
-    checked = check_box(size, box, f"the answer {str(answer)!r}")
-    if answer is Answer.WRONG_BOX and list(checked) not in asked["boxes"]:
+    material = connection.execute(select(photos.c.material).where(photos.c.id == lease.photo)).scalar_one()
+    checked = check_box((material["width"], material["height"]), box, f"the answer {str(answer)!r}")
+    if answer is Answer.WRONG_BOX and list(checked) not in lease.asked["boxes"]:
         raise RefusedError("the answer 'wrong box' names one of the boxes that are shown")
     return checked
 

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, insert
 
 from deixis import geometry
 from deixis.annotate.chains import find_grouping_problem, groups_by_type, is_groupable
-from deixis.annotate.material import Material, prepare_photo
+from deixis.annotate.material import Material, chains_by_mention, prepare_photo
 from deixis.annotate.project import Project, add_photos
 from deixis.annotate.store import known_questions
 from deixis.annotate.workflow import XYXY, Answer, DrawnBox, Question, Task
@@ -195,11 +195,8 @@ def make_grouped_questions(photo: Photo, material: Material, rng: random.Random)
 def _gold_chains(photo: Photo, material: Material) -> list[_GoldChain]:
     by_id = {mention.id: mention for mention in material.mentions}
     members: dict[str, list[str]] = {}
-    for number, caption in enumerate(photo.sentences):
-        for mention in caption.mentions:
-            mention_id = f"{number}:{mention.start}-{mention.end}"
-            if mention.chain is not None and mention_id in by_id:
-                members.setdefault(mention.chain, []).append(mention_id)
+    for mention_id, chain in chains_by_mention(photo, material).items():
+        members.setdefault(chain, []).append(mention_id)
     flags = {chain.id: chain for chain in photo.chains}
     found = []
     for name, ids in members.items():

@@ -82,6 +82,17 @@ def parse_mention_id(mention_id: str) -> tuple[int, int, int]:
     return location
 
 
+def chains_by_mention(photo: Photo, material: Material) -> dict[str, str]:
+    """Map the mentions of a photo that its material has to their annotated chains."""
+    present = {mention.id for mention in material.mentions}
+    return {
+        name: mention.chain
+        for number, caption in enumerate(photo.sentences)
+        for mention in caption.mentions
+        if mention.chain is not None and (name := f"{number}:{mention.start}-{mention.end}") in present
+    }
+
+
 def prepare_photo(photo: Photo, *, keep_mentions: bool = True, folder: int = 0) -> Material:
     """Prepare a photo, with the mentions of its captions if `keep_mentions`, or else with the phrases found in them."""
     if photo.width is None or photo.height is None:

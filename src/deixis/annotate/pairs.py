@@ -27,7 +27,7 @@ from deixis.annotate.known_answers import (
     add_known_photos,
     clearly_bad_box,
 )
-from deixis.annotate.material import Material, prepare_photo
+from deixis.annotate.material import Material, chains_by_mention, prepare_photo
 from deixis.annotate.people import find_or_add_model
 from deixis.annotate.project import (
     PAIRS_PROPERTY,
@@ -206,22 +206,18 @@ def make_known_pairs(photo: Photo, material: Material, rng: random.Random) -> It
             x1, y1, x2, y2 = geometry.union(boxes).tolist()
             regions[chain.id] = (x1, y1, x2, y2)
     size = (material.width, material.height)
-    for number, caption in enumerate(photo.sentences):
-        for mention in caption.mentions:
-            region = regions.get(mention.chain or "")
-            if region is None:
-                continue
-            name = f"{number}:{mention.start}-{mention.end}"
-            right = tuple(box.xyxy for box in photo.boxes_of(mention.chain or ""))
-            yield _known_pair(photo.id, name, region, Answer.RIGHT, RIGHT_REGION, right)
-            others = [
-                other
-                for other in regions.values()
-                if float(geometry.iou([other], [region])[0, 0]) < CLEARLY_BAD_IOU / 2
-            ]
-            wrong = rng.choice(others) if others else clearly_bad_box((region,), size, rng)
-            if wrong is not None:
-                yield _known_pair(photo.id, name, wrong, Answer.WRONG, WRONG_REGION, right)
+    for name, chain in chains_by_mention(photo, material).items():
+        region = regions.get(chain)
+        if region is None:
+            continue
+        right = tuple(box.xyxy for box in photo.boxes_of(chain))
+        yield _known_pair(photo.id, name, region, Answer.RIGHT, RIGHT_REGION, right)
+        others = [
+            other for other in regions.values() if float(geometry.iou([other], [region])[0, 0]) < CLEARLY_BAD_IOU / 2
+        ]
+        wrong = rng.choice(others) if others else clearly_bad_box((region,), size, rng)
+        if wrong is not None:
+            yield _known_pair(photo.id, name, wrong, Answer.WRONG, WRONG_REGION, right)
 
 
 def _known_pair(

@@ -5,17 +5,18 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import rsa
+
+from tests.annotate.http_server import answering, send
 
 CLIENT = "workbench"
 
@@ -80,32 +81,15 @@ class FakeProvider:
 def fake_provider() -> Iterator[FakeProvider]:
     provider = FakeProvider()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.reply(200, provider.answer(self.path))
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"])).decode()
+    def respond(request: BaseHTTPRequestHandler) -> None:
+        if request.command == "GET":
+            status, content = 200, provider.answer(request.path)
+        else:
+            body = request.rfile.read(int(request.headers["content-length"])).decode()
             form = {name: values[0] for name, values in parse_qs(body).items()}
-            self.reply(*provider.exchange(form, self.headers.get("authorization", "")))
+            status, content = provider.exchange(form, request.headers.get("authorization", ""))
+        send(request, status, json.dumps(content).encode())
 
-        def reply(self, status: int, content: dict[str, Any]) -> None:
-            body = json.dumps(content).encode()
-            self.send_response(status)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    provider.issuer = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with answering(respond) as address:
+        provider.issuer = address.rstrip("/")
         yield provider
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

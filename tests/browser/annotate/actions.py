@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-import pytest
+from playwright.sync_api import Locator, Page, expect
 
 from deixis.annotate.workflow import Task
 from tests.browser.annotate.crowd import PASSWORD, Question
-
-pytest.importorskip("playwright", reason="playwright is not installed")
-from playwright.sync_api import expect
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
 
 NAMES = {
     Task.LINK: "Same or not",

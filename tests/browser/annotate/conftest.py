@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,8 @@ from tests.browser.annotate.crowd import Member, Truths
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
+
+collect_ignore_glob = [] if find_spec("playwright") else ["test_*.py"]
 
 NO_LIMITS = Limits(answers_per_second=1e6, answers_at_once=1e6, attempts_per_minute=1e6, attempts_at_once=1e6)
 

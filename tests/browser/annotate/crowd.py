@@ -69,6 +69,16 @@ class Member:
         question: Question | None = _checked_json(self.client.post("/api/next", json=body))["question"]
         return question
 
+    def ask(self, *tasks: Task) -> Question:
+        """Fetch a question, which must be there."""
+        question = self.next(*tasks)
+        assert question is not None
+        return question
+
+    def answer(self, said: str, box: Sequence[float] | None = None, remark: str = "") -> None:
+        """Fetch a question and answer it."""
+        self.send(self.ask(), said, box, remark)
+
     def send(self, question: Question, answer: str, box: Sequence[float] | None = None, remark: str = "") -> None:
         """Send an answer."""
         body = {

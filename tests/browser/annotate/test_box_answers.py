@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import pytest
+from playwright.sync_api import Page, expect
 
 from deixis.annotate.events import ProposedBoxes
 from deixis.annotate.help.proposals import add_proposals
@@ -14,12 +12,6 @@ from tests.browser.annotate.conftest import MakeBench
 from tests.browser.annotate.photos import captioned
 from tests.browser.annotate.test_work_page import judged
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-pytest.importorskip("playwright", reason="playwright is not installed")
-from playwright.sync_api import expect
-
 FIRST, SECOND = (40, 40, 200, 200), (220, 40, 400, 250)
 DONE = "No question for you right now."
 
@@ -27,9 +19,7 @@ DONE = "No question for you right now."
 def test_a_box_is_adjusted_and_survives_a_reload(laptop: Page, bench: MakeBench) -> None:
     site = bench([captioned("A man smiles.")])
     ann = site.member("Ann")
-    question = ann.next()
-    assert question is not None
-    ann.send(question, "drawn", FIRST)
+    ann.answer("drawn", FIRST)
     join(laptop, site.invite("Bob"))
     expect(task_shown(laptop)).to_have_text("Good or bad")
     ready(laptop)
@@ -57,9 +47,7 @@ def test_one_of_two_boxes_is_called_wrong(laptop: Page, bench: MakeBench) -> Non
         (ann, "drawn", SECOND),
         (bob, "good", None),
     ):
-        question = member.next()
-        assert question is not None
-        member.send(question, said, box)
+        member.answer(said, box)
     join(laptop, site.invite("Cleo"))
     expect(task_shown(laptop)).to_have_text("All there")
     ready(laptop)
@@ -67,8 +55,7 @@ def test_one_of_two_boxes_is_called_wrong(laptop: Page, bench: MakeBench) -> Non
     laptop.get_by_role("button", name="Box 2 is wrong").click()
     expect(laptop.get_by_role("heading", name=DONE)).to_be_visible()
     assert judged(site)[-1]["answer"] == "wrong box"
-    again = bob.next(Task.QUALITY)
-    assert again is not None
+    again = bob.ask(Task.QUALITY)
     assert again["new_box"] == list(SECOND)
 
 
@@ -90,8 +77,7 @@ def test_a_models_box_is_dotted_and_labelled_before_and_after_it_was_accepted(la
     ready(laptop)
     laptop.keyboard.press("n")  # one is missing: a person draws it
     bob = site.member("Bob")
-    question = bob.next(Task.DRAWING)
-    assert question is not None
+    question = bob.ask(Task.DRAWING)
     bob.send(question, "drawn", SECOND)
     expect(task_shown(laptop)).to_have_text("Good or bad")
     expect(laptop.locator(".laid-tag")).to_have_text(["model"])  # the accepted one; the person's has none

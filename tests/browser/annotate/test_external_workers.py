@@ -5,21 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlencode
 
 import pytest
+from playwright.sync_api import Browser, expect
 
 from deixis.annotate.project import read_secret
 from deixis.annotate.workforce import make_items_key
 from tests.browser.annotate.conftest import Bench, MakeBench
 from tests.browser.annotate.photos import two_people_with_a_dog
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
-
-pytest.importorskip("playwright", reason="playwright is not installed")
-from playwright.sync_api import expect
 
 
 class OtherSite(ThreadingHTTPServer):

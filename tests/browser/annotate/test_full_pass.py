@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import Page, expect
 
 from deixis.annotate.people import Role
 from deixis.annotate.progress import read_progress
@@ -18,12 +18,6 @@ from tests.browser.annotate.actions import NAMES, all_sent, answer, join, sign_o
 from tests.browser.annotate.conftest import Bench, MakeBench
 from tests.browser.annotate.crowd import PASSWORD, Member, work_all
 from tests.vision.feature_store.small import colour_encoder
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-pytest.importorskip("playwright", reason="playwright is not installed")
-from playwright.sync_api import expect
 
 PHOTOS = 3
 

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
+from playwright.sync_api import Page, Request, expect
 
 from deixis.annotate.workflow import Task
 from tests.browser.annotate.actions import NAMES, join, task_shown
 from tests.browser.annotate.conftest import MakeBench
 from tests.browser.annotate.photos import captioned
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page, Request
-
-pytest.importorskip("playwright", reason="playwright is not installed")
-from playwright.sync_api import expect
 
 WORDS = ("tall", "small", "young", "quiet", "calm")
 CAPTIONS = ("A man sees a woman.", "The guy waves.", "Two people.")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import pytest
+from playwright.sync_api import Browser, Page, expect
 from sqlalchemy import update
 
 from deixis.annotate.people import Role
@@ -13,12 +11,6 @@ from deixis.annotate.workflow import OwnQuestion
 from tests.browser.annotate.actions import join
 from tests.browser.annotate.conftest import MakeBench
 from tests.browser.annotate.photos import captioned
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
-
-pytest.importorskip("playwright", reason="playwright is not installed")
-from playwright.sync_api import expect
 
 
 def test_a_written_answer_survives_a_reload_and_the_lead_sees_it(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import pytest
+from playwright.sync_api import Page, expect
 
 from deixis.annotate.events import ProposedBoxes
 from deixis.annotate.guidelines import read_guidelines
@@ -18,20 +17,12 @@ from tests.browser.annotate.actions import draw, join
 from tests.browser.annotate.conftest import MakeBench
 from tests.browser.annotate.photos import SIZE, captioned, two_people_with_a_dog
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-pytest.importorskip("playwright", reason="playwright is not installed")
-from playwright.sync_api import expect
-
 
 def test_a_reviewer_sees_the_history_of_a_chain_decides_and_undoes(laptop: Page, bench: MakeBench) -> None:
     site = bench([captioned("A man smiles.")], bad_boxes_to_review=1)
     for name, answer, box in (("Ann", "drawn", (5, 5, 60, 50)), ("Bob", "bad", None)):
         member = site.member(name)
-        question = member.next()
-        assert question is not None
-        member.send(question, answer, box)
+        member.answer(answer, box)
     join(laptop, site.invite("Rob", Role.REVIEWER))
     laptop.get_by_role("link", name="Review").click()
     expect(laptop.get_by_role("heading", name="“A man”")).to_be_visible()
@@ -49,12 +40,8 @@ def test_a_reviewer_sees_the_box_to_judge_and_which_one_a_model_drew(laptop: Pag
     assert add_proposals(site.project, "cat", {ProposedBoxes.kind: body})
     ann, bob = site.member("Ann"), site.member("Bob")
     for member, said, box in ((ann, "good", None), (ann, "more", None), (bob, "drawn", (200, 9, 400, 200))):
-        question = member.next()
-        assert question is not None
-        member.send(question, said, box)
-    question = ann.next()
-    assert question is not None
-    ann.skip(question)
+        member.answer(said, box)
+    ann.skip(ann.ask())
     join(laptop, site.invite("Rob", Role.REVIEWER))
     laptop.get_by_role("link", name="Review").click()
     expect(laptop.get_by_role("heading", name="“Two men”")).to_be_visible()
@@ -83,9 +70,7 @@ def test_an_owner_starts_at_the_dashboard_with_the_first_steps(laptop: Page, ben
     laptop.get_by_role("button", name="Make a link").click()
     expect(laptop.locator(".made")).to_contain_text("on the computer that runs the server only")
     member = site.member("Ann's friend")
-    question = member.next()
-    assert question is not None
-    member.send(question, "no more")
+    member.answer("no more")
     laptop.get_by_role("link", name="Dashboard").click()
     expect(laptop.get_by_role("region", name="Progress")).to_be_visible()
     expect(steps).to_have_count(0)
@@ -95,9 +80,7 @@ def test_a_comment_is_marked_as_read(laptop: Page, bench: MakeBench) -> None:
     site = bench([captioned("A man smiles.")])
     member = site.member("Ann")
     site.member("Bob")  # so that the question is not blocked
-    question = member.next()
-    assert question is not None
-    member.send(question, "no more", remark="I see <b>no</b> man.\nReally.")
+    member.answer("no more", remark="I see <b>no</b> man.\nReally.")
     join(laptop, site.invite("Rob", Role.REVIEWER))
     laptop.get_by_role("link", name="Review").click()
     expect(laptop.get_by_text("I see <b>no</b> man.")).to_be_visible()
@@ -207,9 +190,7 @@ def test_a_reviewer_draws_the_box_that_a_question_waits_for(laptop: Page, bench:
     site = bench([captioned("A man smiles.")])
     for name in ("Ann", "Bob"):
         member = site.member(name)
-        question = member.next()
-        assert question is not None
-        member.skip(question)
+        member.skip(member.ask())
     join(laptop, site.invite("Olga", Role.REVIEWER))
     laptop.get_by_role("link", name="Review").click()
     expect(laptop.locator(".review-item")).to_have_count(1)
@@ -229,9 +210,7 @@ def test_a_chain_that_may_name_several_things_can_be_split(laptop: Page, bench: 
     site = bench([captioned("A dog runs.", "A dog jumps.")])
     for name, said in (("Ann", "yes"), ("Bob", "no")):  # the link, then the verification
         member = site.member(name)
-        question = member.next()
-        assert question is not None
-        member.send(question, said)
+        member.answer(said)
     join(laptop, site.invite("Olga", Role.REVIEWER))
     laptop.get_by_role("link", name="Review").click()
     expect(laptop.get_by_role("link", name="Split")).to_be_visible()
@@ -247,9 +226,7 @@ def test_a_tie_of_two_workers_is_shown_as_blocked_and_decided_with_one_click(lap
     site = bench([captioned("A park.")])
     for name, said in (("Ann", "scene"), ("Bob", "no box")):
         member = site.member(name)
-        question = member.next()
-        assert question is not None
-        member.send(question, said)
+        member.answer(said)
     join(laptop, site.invite("Olga", Role.OWNER))
     laptop.get_by_role("link", name="Dashboard").click()
     expect(laptop.get_by_role("region", name="Blocked")).to_contain_text("1 question waits for another person")

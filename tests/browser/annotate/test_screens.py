@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from playwright.sync_api import Page, Route, expect
 
 from deixis.annotate.workflow import CHAIN_TASKS, Task, allowed_answers
 from tests.browser.annotate.actions import join
 from tests.browser.annotate.conftest import MakeBench
 from tests.browser.annotate.photos import captioned
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page, Route
-
-pytest.importorskip("playwright", reason="playwright is not installed")
-from playwright.sync_api import expect
 
 PHRASES = (
     "a young man with long dark hair and a bright red jacket",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import Browser, Page, Route, expect
 from sqlalchemy import select
 
 from deixis.annotate.people import Role, invite
@@ -15,12 +15,6 @@ from tests.browser.annotate.actions import all_sent, answer, draw, join, ready, 
 from tests.browser.annotate.conftest import Bench, MakeBench
 from tests.browser.annotate.crowd import PASSWORD, Member
 from tests.browser.annotate.photos import SIZE, captioned, two_people_with_a_dog
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page, Route
-
-pytest.importorskip("playwright", reason="playwright is not installed")
-from playwright.sync_api import expect
 
 TWICE = """() => {
     for (const key of ["n", "n", "s"])
@@ -346,8 +340,7 @@ def test_a_wrong_test_answer_is_explained_and_attempts_are_counted(laptop: Page,
     laptop.request.post(f"{site.address}api/login", data={"name": "Ann", "password": PASSWORD})
     laptop.goto(site.address)
     expect(laptop.get_by_text("0 wrong, 0 allowed · attempt 1 of 2")).to_be_visible()
-    question = member.next()
-    assert question is not None
+    question = member.ask()
     right, _ = member.truths.answer(question)
     answer(laptop, question, "no" if right == "yes" else "yes", None)
     expect(laptop.get_by_text("That was not right.")).to_be_visible()
@@ -361,8 +354,7 @@ def test_a_wrong_test_answer_is_explained_and_attempts_are_counted(laptop: Page,
 
 def answer_correctly(page: Page, member: Member) -> None:
     """Answer the question on the screen, which is the oldest one leased to the worker."""
-    question = member.next()
-    assert question is not None
+    question = member.ask()
     answer(page, question, *member.truths.answer(question))
 
 

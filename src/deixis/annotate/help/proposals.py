@@ -25,7 +25,7 @@ from deixis.annotate.help.coreference import Coreference
 from deixis.annotate.help.order import UncertaintyOrder
 from deixis.annotate.judgements import MIN_BOX_SIDE, change_photo
 from deixis.annotate.known_answers import BAD_BOX, CLEARLY_BAD_IOU, GOOD_BOX, KnownQuestion, insert_known_questions
-from deixis.annotate.material import Material
+from deixis.annotate.material import Material, chains_by_mention
 from deixis.annotate.people import find_or_add_model
 from deixis.annotate.project import SETTINGS_FILE, Project
 from deixis.annotate.settings import Settings
@@ -250,13 +250,7 @@ def propose_annotations(project: Project, annotated: Iterable[Photo], fingerprin
 
 
 def _imported_proposals(photo: Photo, material: Material) -> dict[str, dict[str, Any]]:
-    chains: dict[str, str] = {}
-    present = {mention.id for mention in material.mentions}
-    for number, caption in enumerate(photo.sentences):
-        for mention in caption.mentions:
-            name = f"{number}:{mention.start}-{mention.end}"
-            if mention.chain is not None and name in present:
-                chains[name] = mention.chain
+    chains = chains_by_mention(photo, material)
     if not chains:
         return {}
     links = {
