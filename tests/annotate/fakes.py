@@ -111,8 +111,7 @@ def ask(project: Project, worker: str, **options: Any) -> LeasedQuestion:
 
 def snapshot(project: Project, photo: str = "dog0") -> PhotoSnapshot:
     """Read a photo with its events and its state."""
-    with project.database.reading() as connection:
-        return project.snapshots.read(connection, photo)
+    return project.read_photo(photo)
 
 
 def answer(project: Project, worker: str, value: Answer, task: Task | None = None) -> int:

@@ -24,7 +24,6 @@ from deixis.annotate.review import (
     decide_phrase,
     edit_phrases,
     explain_photo,
-    read_phrases,
     reassign,
     review_queue,
 )
@@ -177,7 +176,7 @@ def snowy(new_project: MakeProject) -> tuple[Project, str, str]:
 
 
 def ids(project: Project) -> list[str]:
-    return [phrase.id for phrase in read_phrases(project, "7").phrases]
+    return [phrase.id for phrase in project.read_photo("7").mentions]
 
 
 @on_both_databases
@@ -187,7 +186,7 @@ def test_before_work_begins_phrases_are_replaced_with_their_questions(new_projec
     held = ask(project, ann)
     edit_phrases(project, eve, "7", [("0:2-5", ()), SNOW])
     assert ids(project) == ["0:2-5", "0:9-17"]
-    assert not read_phrases(project, "7").begun
+    assert not project.read_photo("7").events
     with pytest.raises(ExpiredQuestionError):
         record(project, ann, held.token, "yes")
     first = ask(project, ann)
@@ -209,7 +208,7 @@ def test_after_work_has_begun_phrase_changes_are_recorded_as_events(new_project:
     answer(project, ann, Answer.YES)
     edit_phrases(project, eve, "7", [A, SNOW, ("1:8-13", ("other",))])
     assert ids(project) == ["0:0-5", "0:9-17", "1:8-13"]
-    assert read_phrases(project, "7").begun
+    assert project.read_photo("7").events
     edit_phrases(project, eve, "7", [A, B, SNOW])
     assert ids(project) == ["0:0-5", "0:9-17", "1:0-7"], "what was dropped can come back"
     assert [event.kind for event in snapshot(project, "7").events].count("marking") == 4

@@ -362,8 +362,7 @@ def _export_photos(project: Project, selected: list[str], folder: Path, on_progr
         names += [ANSWERS_FILE] if own else []
         files = [opened.enter_context((folder / name).open("w", encoding="utf-8", newline="\n")) for name in names]
         for photo in track(selected, "writing", len(selected), on_progress):
-            with project.database.reading() as connection:
-                snapshot = project.snapshots.read(connection, photo)
+            snapshot = project.read_photo(photo)
             exported, provenance = export_photo(snapshot, project.settings)
             answers = ({"photo": photo} | asdict(answer) for answer in read_answers(snapshot, own))
             for file, lines in zip(files, (provenance, answers), strict=False):
@@ -384,8 +383,7 @@ def _draw_photos(project: Project, exported: Iterable[Photo], folder: Path) -> I
 
     folder.mkdir()
     for number, photo in enumerate(exported, start=1):
-        with project.database.reading() as connection:
-            snapshot = project.snapshots.read(connection, photo.id)
+        snapshot = project.read_photo(photo.id)
         images = project.image_folder(snapshot.material.folder)
         if photo.file is not None and images is not None:
             drawn = draw_annotations(photo, open_photo(images / photo.file), model_boxes(snapshot, project.settings))
@@ -397,8 +395,7 @@ def _draw_photos(project: Project, exported: Iterable[Photo], folder: Path) -> I
 def _link_photos(project: Project, exported: Iterable[Photo], images: Path) -> Iterator[Photo]:
     """Link the files of photos from several folders into one."""
     for photo in exported:
-        with project.database.reading() as connection:
-            folder = project.image_folder(project.snapshots.read(connection, photo.id).material.folder)
+        folder = project.image_folder(project.read_photo(photo.id).material.folder)
         if photo.file is not None and folder is not None:
             link = images / photo.file
             link.parent.mkdir(parents=True, exist_ok=True)

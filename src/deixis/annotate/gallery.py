@@ -43,7 +43,7 @@ from deixis.annotate.judgements import (
 from deixis.annotate.own_question import OwnAnswer, read_answers
 from deixis.annotate.people import MODEL_ROLE, find_worker, read_names, require_reviewer
 from deixis.annotate.queue import read_assigned
-from deixis.annotate.state import PhotoState, current_mentions, derive_state
+from deixis.annotate.state import PhotoState, derive_state
 from deixis.annotate.store import RefusedError, assigned, events, photos, workers
 from deixis.annotate.workflow import XYXY, Answer, DrawnBox, Status, Task, mention_of
 from deixis.data.records import ENTITY_TYPES
@@ -501,7 +501,7 @@ def _matches(snapshot: PhotoSnapshot, wanted: GalleryFilter) -> bool:
     return not wanted.disagreement or bool(find_disagreements(counting))
 
 
-_AS_VOTE: dict[tuple[bool, str], tuple[Task, str]] = {
+AS_VOTE: dict[tuple[bool, str], tuple[Task, str]] = {
     (False, Answer.NO_MORE): (Task.REQUIREMENT, Answer.NO_BOX),
     (False, Answer.DRAWN): (Task.REQUIREMENT, Answer.BOX),
     (True, Answer.NO_MORE): (Task.COVERAGE, Answer.ALL),
@@ -517,7 +517,7 @@ def find_disagreements(counting: Iterable[Event], names: Mapping[str, str] | Non
         if isinstance(event, Judged):
             task, answer = event.task, event.answer
             if task is Task.DRAWING:
-                task, answer = _AS_VOTE[" " in event.subject, answer]
+                task, answer = AS_VOTE[" " in event.subject, answer]
             votes[task, event.subject][event.worker] = answer
     return [
         Disagreement(
@@ -541,7 +541,7 @@ def _describe(
         snapshot.material.photo,
         stage,
         snapshot.material.captions,
-        tuple(mention.id for mention in current_mentions(snapshot.material, snapshot.events)),
+        tuple(mention.id for mention in snapshot.mentions),
         tuple(_describe_chain(chain, corrections, names) for chain in state.chains),
         tuple(dict.fromkeys(names[worker] for worker in worked if worker in names)),
         tuple(find_disagreements(counting, names)),

@@ -21,7 +21,7 @@ from sqlalchemy import BigInteger, Connection, Row, String, bindparam, insert, s
 from deixis.annotate.chains import find_grouping_problem, rand_index
 from deixis.annotate.events import Event, Judged, Skipped, Undone, make_event, undone_events
 from deixis.annotate.guidelines import guideline_version
-from deixis.annotate.material import Material
+from deixis.annotate.material import CaptionMention, Material
 from deixis.annotate.people import read_worker
 from deixis.annotate.quality import (
     Lesson,
@@ -36,7 +36,7 @@ from deixis.annotate.quality import (
     void_check,
 )
 from deixis.annotate.queue import KNOWN_QUESTION, LeasedQuestion, update_questions
-from deixis.annotate.state import PhotoState, derive_state, extend_state
+from deixis.annotate.state import PhotoState, current_mentions, derive_state, extend_state
 from deixis.annotate.store import AFTER_COMMIT, RefusedError, checks, events, leases, photos, remarks
 from deixis.annotate.webhooks import queue_messages
 from deixis.annotate.workflow import ANSWERS_WITH_BOX, XYXY, Answer, Rules, Stage, Task, allowed_answers
@@ -101,6 +101,11 @@ class PhotoSnapshot:
     @property
     def last_event(self) -> int:
         return self.events[-1].number if self.events else 0
+
+    @property
+    def mentions(self) -> list[CaptionMention]:
+        """The mentions that were not dropped, including those held back for a reviewer."""
+        return current_mentions(self.material, self.events)
 
 
 class SnapshotCache:

@@ -294,8 +294,7 @@ def read_pair_states(project: Project) -> dict[str, list[VoteState]]:
 def describe_pairs(project: Project) -> Iterator[dict[str, Any]]:
     """Describe each pair with its votes, for a file of JSON Lines."""
     for photo, pairs in read_pair_states(project).items():
-        with project.database.reading() as connection:
-            material = project.snapshots.read(connection, photo).material
+        material = project.read_photo(photo).material
         for pair in pairs:
             yield {
                 "photo": photo,

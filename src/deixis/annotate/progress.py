@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, case, func, select
 
 from deixis.annotate.events import Judged, Skipped, Undone
-from deixis.annotate.gallery import CorrectionSummary, summarize_corrections
+from deixis.annotate.gallery import AS_VOTE, CorrectionSummary, summarize_corrections
 from deixis.annotate.own_question import explain_known_answers
 from deixis.annotate.people import MODEL_ROLE, list_workers
 from deixis.annotate.project import Project, tasks_in_use
@@ -266,9 +266,7 @@ def _read_votes(connection: Connection) -> dict[Task, list[Judgement]]:
         if task is Task.DRAWING:
             if answer != Answer.NO_MORE:
                 continue
-            has_boxes = " " in item
-            task = Task.COVERAGE if has_boxes else Task.REQUIREMENT
-            answer = (Answer.ALL if has_boxes else Answer.NO_BOX).value
+            task, answer = AS_VOTE[" " in item, answer]
         last[task, photo, item, worker] = Judgement(photo, item, worker, answer)
     votes: dict[Task, list[Judgement]] = {task: [] for task in Task}
     for (task, *_), judgement in last.items():

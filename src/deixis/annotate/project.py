@@ -21,7 +21,14 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from deixis.annotate.events import Discounted, Judged, Skipped
-from deixis.annotate.judgements import PhotoTransaction, SnapshotCache, change_photo, find_event, photo_columns
+from deixis.annotate.judgements import (
+    PhotoSnapshot,
+    PhotoTransaction,
+    SnapshotCache,
+    change_photo,
+    find_event,
+    photo_columns,
+)
 from deixis.annotate.material import Material, prepare_photo
 from deixis.annotate.queue import update_questions
 from deixis.annotate.settings import Settings, read_settings, write_settings
@@ -81,6 +88,11 @@ class Project:
 
     def close(self) -> None:
         self.database.close()
+
+    def read_photo(self, photo: str) -> PhotoSnapshot:
+        """Read a photo with its events and its state."""
+        with self.database.reading() as connection:
+            return self.snapshots.read(connection, photo)
 
     def image_folder(self, number: int) -> Path | None:
         """Return a photo folder by the number in `Material.folder`; another process may have added it."""

@@ -32,7 +32,7 @@ from deixis.annotate.material import CaptionMention, Material
 from deixis.annotate.people import Role, read_names, read_worker, release_questions, require_reviewer
 from deixis.annotate.quality import REVIEWED, read_able_workers
 from deixis.annotate.queue import read_assigned
-from deixis.annotate.state import Reason, current_mentions
+from deixis.annotate.state import Reason
 from deixis.annotate.store import (
     RefusedError,
     assigned,
@@ -486,23 +486,9 @@ def _mark_seen(connection: Connection, photo: str) -> None:
     connection.execute(update(remarks).where(remarks.c.event.in_(about_photo)).values(seen=True))
 
 
-@dataclass(frozen=True, slots=True)
-class PhotoPhrases:
-    """The phrases of a photo, and whether the photo has judgements."""
-
-    material: Material
-    phrases: tuple[CaptionMention, ...]
-    begun: bool
-
-
-def read_phrases(project: Project, photo: str) -> PhotoPhrases:
-    with project.database.reading() as connection:
-        return _select_phrases(project.snapshots.read(connection, photo))
-
-
 def edit_phrases(
     project: Project, owner: str, photo: str, wanted: Sequence[tuple[str, tuple[str, ...]]]
-) -> PhotoPhrases:
+) -> PhotoSnapshot:
     """Replace the phrases of a photo by `wanted`: mention ids with types, which are detected if empty.
 
     Before work begins, the material itself is changed. Afterwards, decisions are recorded as events, and the types of
@@ -521,12 +507,7 @@ def edit_phrases(
             transaction.connection.execute(update(photos).where(photos.c.id == photo).values(**values))
             transaction.replace_material(material)
         transaction.apply()
-    return _select_phrases(transaction.snapshot)
-
-
-def _select_phrases(snapshot: PhotoSnapshot) -> PhotoPhrases:
-    phrases = tuple(current_mentions(snapshot.material, snapshot.events))
-    return PhotoPhrases(snapshot.material, phrases, bool(snapshot.events))
+    return transaction.snapshot
 
 
 def _check_phrases(material: Material, wanted: Sequence[tuple[str, tuple[str, ...]]]) -> list[CaptionMention]:
@@ -546,7 +527,7 @@ def _check_phrases(material: Material, wanted: Sequence[tuple[str, tuple[str, ..
 
 def _decide_phrases(transaction: PhotoTransaction, owner: str, mentions: list[CaptionMention]) -> None:
     """Drop the phrases that are not wanted any more, and add the new ones."""
-    current = {mention.id: mention for mention in _select_phrases(transaction.snapshot).phrases}
+    current = {mention.id: mention for mention in transaction.snapshot.mentions}
     wanted = {mention.id: mention for mention in mentions}
     for name in current.keys() & wanted.keys():
         if set(current[name].types) != set(wanted[name].types):

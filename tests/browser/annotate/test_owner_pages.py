@@ -11,7 +11,6 @@ from deixis.annotate.events import ProposedBoxes
 from deixis.annotate.guidelines import read_guidelines
 from deixis.annotate.help.proposals import add_proposals
 from deixis.annotate.people import Role
-from deixis.annotate.review import read_phrases
 from deixis.annotate.workflow import Task
 from tests.browser.annotate.actions import draw, join
 from tests.browser.annotate.conftest import MakeBench
@@ -128,7 +127,7 @@ def test_an_owner_corrects_phrases_before_work_begins(laptop: Page, bench: MakeB
     laptop.get_by_label("people").check()
     laptop.get_by_role("button", name="Save").click()
     expect(laptop.get_by_text("Saved.")).to_be_visible()
-    assert [(each.text, each.types) for each in read_phrases(site.project, "cat").phrases][-1] == (
+    assert [(each.text, each.types) for each in site.project.read_photo("cat").mentions][-1] == (
         "tall man",
         ("people",),
     )
@@ -153,7 +152,7 @@ def test_the_next_photo_saves_the_phrases(laptop: Page, bench: MakeBench) -> Non
     laptop.get_by_role("button", name="Remove this phrase").click()
     laptop.get_by_role("button", name="Save, next photo").click()
     expect(laptop.get_by_text("watches")).to_have_count(0)
-    assert [each.text for each in read_phrases(site.project, "cat").phrases] == ["A dog"]
+    assert [each.text for each in site.project.read_photo("cat").mentions] == ["A dog"]
 
 
 def test_nobody_leaves_unsaved_edits_by_mistake(laptop: Page, bench: MakeBench) -> None:

@@ -149,8 +149,7 @@ def propose(
         rows = connection.execute(select(photos.c.id, photos.c.known).order_by(photos.c.place)).all()
     proposed = begun = known = 0
     for row in track(rows, "proposing", len(rows), on_progress):
-        with project.database.reading() as connection:
-            snapshot = project.snapshots.read(connection, row.id)
+        snapshot = project.read_photo(row.id)
         existing = {event.kind for event in snapshot.events}
         if existing - set(models):
             begun += 1

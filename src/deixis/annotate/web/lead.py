@@ -28,7 +28,7 @@ from deixis.annotate.gallery import (
     redo_correction,
     undo_correction,
 )
-from deixis.annotate.judgements import JudgementResult
+from deixis.annotate.judgements import JudgementResult, PhotoSnapshot
 from deixis.annotate.people import (
     Person,
     change_worker,
@@ -44,7 +44,6 @@ from deixis.annotate.progress import format_pay, read_progress
 from deixis.annotate.project import Project, list_photo_states
 from deixis.annotate.quality import reinstate
 from deixis.annotate.review import (
-    PhotoPhrases,
     Reassigned,
     ReviewCase,
     decide,
@@ -52,7 +51,6 @@ from deixis.annotate.review import (
     explain_photo,
     list_remarks,
     mark_remarks_seen,
-    read_phrases,
     reassign,
     review_queue,
 )
@@ -91,7 +89,7 @@ def history(
 ) -> schemas.HistoryResponse:
     photo = context.library.find_photo(photo_id)
     chains, not_counted = explain_photo(context.project, photo, until=until)
-    mentions = [phrase.id for phrase in read_phrases(context.project, photo).phrases]
+    mentions = [mention.id for mention in context.project.read_photo(photo).mentions]
     captions = split_captions(enumerate(context.library.read_view(photo).captions), mentions)
     return schemas.HistoryResponse(
         photo=context.describe_photo(photo),
@@ -288,7 +286,7 @@ def list_photos(context: Context, owner: Owner, offset: Offset = 0, limit: PageS
 @router.get("/photos/{photo_id}/phrases", summary="The phrases of a photo", responses=_ERRORS)
 @in_thread
 def phrases(context: Context, owner: Owner, photo_id: PhotoPath) -> schemas.PhrasesResponse:
-    return _describe_phrases(context, read_phrases(context.project, context.library.find_photo(photo_id)))
+    return _describe_phrases(context, context.project.read_photo(context.library.find_photo(photo_id)))
 
 
 @router.put("/photos/{photo_id}/phrases", summary="Edit the phrases of a photo", responses=_ERRORS)
@@ -345,12 +343,12 @@ def _describe_photo(context: AppContext, found: GalleryPhoto) -> schemas.Gallery
     return schemas.GalleryEntry(**_fields_of(found) | shown)
 
 
-def _describe_phrases(context: AppContext, found: PhotoPhrases) -> schemas.PhrasesResponse:
+def _describe_phrases(context: AppContext, found: PhotoSnapshot) -> schemas.PhrasesResponse:
     texts = found.material.captions
-    captions = split_captions(enumerate(texts), [phrase.id for phrase in found.phrases])
+    captions = split_captions(enumerate(texts), [mention.id for mention in found.mentions])
     return schemas.PhrasesResponse(
         photo=context.describe_photo(found.material.photo),
-        begun=found.begun,
+        begun=bool(found.events),
         captions=[schemas.CaptionText(text=texts[caption["number"]], **caption) for caption in captions],
-        phrases=[schemas.PhraseInfo(id=each.id, text=each.text, types=list(each.types)) for each in found.phrases],
+        phrases=[schemas.PhraseInfo(id=each.id, text=each.text, types=list(each.types)) for each in found.mentions],
     )
