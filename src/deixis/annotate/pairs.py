@@ -206,11 +206,11 @@ def make_known_pairs(photo: Photo, material: Material, rng: random.Random) -> It
             x1, y1, x2, y2 = geometry.union(boxes).tolist()
             regions[chain.id] = (x1, y1, x2, y2)
     size = (material.width, material.height)
-    for name, chain in chains_by_mention(photo, material).items():
-        region = regions.get(chain)
+    for name, own in chains_by_mention(photo, material).items():
+        region = regions.get(own)
         if region is None:
             continue
-        right = tuple(box.xyxy for box in photo.boxes_of(chain))
+        right = tuple(box.xyxy for box in photo.boxes_of(own))
         yield _known_pair(photo.id, name, region, Answer.RIGHT, RIGHT_REGION, right)
         others = [
             other for other in regions.values() if float(geometry.iou([other], [region])[0, 0]) < CLEARLY_BAD_IOU / 2

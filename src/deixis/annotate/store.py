@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -353,32 +352,19 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Run the block in one transaction, rolled back if it raises."""
+        """Run the block in one transaction, rolled back if it raises; threads may share its start, block and end."""
         with self._write_lock:
             with self.translated_errors(), self.engine.begin() as connection:
                 yield connection
-                expected, after = self.count_commit(connection), connection.info[AFTER_COMMIT]
-            self.finish_commit(expected, after)
-
-    def finish_commit(self, expected: dict[str, Any] | None, after: Iterable[Callable[[], None]]) -> None:
-        """Do what waited for the commit, on SQLite before any other transaction."""
-        for work in after:
-            work()
-        self.record_commit(expected)
+                expected, after = self._count_commit(connection), connection.info[AFTER_COMMIT]
+            for work in after:  # on SQLite before any other transaction
+                work()
+            self._record_commit(expected)
 
     def run(self, work: Callable[[Connection], T]) -> T:
         """Do `work` in a transaction and return its result after the commit."""
         with self.writing() as connection:
             return work(connection)
-
-    def begin(self) -> Transaction:
-        """Begin a transaction whose start and end, the only steps that block, can run in another thread."""
-        with ExitStack() as opened:
-            opened.enter_context(self._write_lock)
-            with self.translated_errors():
-                connection = opened.enter_context(self.engine.connect())
-                connection.begin()
-            return Transaction(self, connection, opened.pop_all())
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -409,13 +395,13 @@ class Database:
         if self.is_sqlite:
             protect_tables(_driver(connection), PROTECTED_TABLES)
 
-    def count_commit(self, connection: Connection) -> dict[str, Any] | None:
+    def _count_commit(self, connection: Connection) -> dict[str, Any] | None:
         """Count a transaction that has changed something, before its commit."""
         if not self.is_sqlite or _driver(connection).total_changes == connection.info["changes"]:
             return None
         return count_commit(_driver(connection))
 
-    def record_commit(self, expected: dict[str, Any] | None) -> None:
+    def _record_commit(self, expected: dict[str, Any] | None) -> None:
         """Write what is expected after a commit, soon: to replace a file costs more than the commit of a judgement."""
         if expected is None or self.url.database in (None, "", ":memory:"):
             return
@@ -555,23 +541,6 @@ class Database:
             raise UnavailableError(f"{self.name}: {self._failed_read(error) or _explain(error)}") from error
         except SQLAlchemyError as error:
             raise UnavailableError(f"{self.name}: {first_line(error)}") from error
-
-
-@dataclass
-class Transaction:
-    """A transaction started by `Database.begin`, which holds the write lock until its end."""
-
-    database: Database
-    connection: Connection
-    opened: ExitStack
-
-    def end(self, *, commit: bool) -> None:
-        with self.opened, self.database.translated_errors():
-            if commit:
-                database = self.database
-                expected, after = database.count_commit(self.connection), self.connection.info[AFTER_COMMIT]
-                self.connection.commit()
-                database.finish_commit(expected, after)
 
 
 def _driver(connection: Connection) -> Any:

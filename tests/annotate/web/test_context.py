@@ -57,7 +57,7 @@ def test_a_failed_commit_is_reported_to_every_request(database: Database, monkey
 
         return work
 
-    def disk_full(self: Connection) -> None:
+    def disk_full(connection: object) -> None:
         raise OSError("no space left on device")
 
     async def write() -> list[object]:
@@ -68,7 +68,7 @@ def test_a_failed_commit_is_reported_to_every_request(database: Database, monkey
         return list(done)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Connection, "commit", disk_full)
+        patched.setattr(database.engine.dialect, "do_commit", disk_full)
         done = asyncio.run(write())
     assert [str(each) for each in done] == ["no space left on device"] * 2
     assert reported == []

@@ -18,7 +18,6 @@ from deixis.annotate.web.app import WorkbenchPolicy, make_app
 from deixis.annotate.web.oidc import PENDING_SECONDS, OidcSettings
 from deixis.errors import DeixisError
 from tests.annotate.conftest import MakeProject
-from tests.annotate.fakes import Clock
 from tests.annotate.web.fake_provider import CLIENT, FakeProvider, fake_provider, rsa_key
 
 
@@ -29,10 +28,10 @@ def provider() -> Iterator[FakeProvider]:
 
 
 @pytest.fixture
-def opened(new_project: MakeProject) -> tuple[Project, Clock]:
-    project, clock = new_project()
+def project(new_project: MakeProject) -> Project:
+    made, clock = new_project()
     clock.now = time.time()
-    return project, clock
+    return made
 
 
 def new_browser(project: Project, provider: FakeProvider, secret: str = "") -> TestClient:
@@ -53,10 +52,7 @@ def user_of(browser: TestClient) -> Any:
     return browser.get("/api/session").json()["user"]
 
 
-def test_an_invited_person_joins_and_comes_back_without_a_password(
-    opened: tuple[Project, Clock], provider: FakeProvider
-) -> None:
-    project, _ = opened
+def test_an_invited_person_joins_and_comes_back_without_a_password(project: Project, provider: FakeProvider) -> None:
     browser = new_browser(project, provider)
     assert browser.get("/api/session").json()["oidc"] == "127.0.0.1"
     _, token = invite(project, "Ann", vouched=True)
@@ -72,10 +68,7 @@ def test_an_invited_person_joins_and_comes_back_without_a_password(
     assert not provider.token_requests[0]["authorization"]
 
 
-def test_people_without_an_invitation_and_suspended_ones_stay_out(
-    opened: tuple[Project, Clock], provider: FakeProvider
-) -> None:
-    project, _ = opened
+def test_people_without_an_invitation_and_suspended_ones_stay_out(project: Project, provider: FakeProvider) -> None:
     browser = new_browser(project, provider)
     assert sign_in(browser, provider) == "/?sign-in=unknown"
     _, token = invite(project, "Ann", vouched=True)
@@ -89,15 +82,13 @@ def test_people_without_an_invitation_and_suspended_ones_stay_out(
     assert user_of(late) is None
 
 
-def test_one_account_is_one_worker(opened: tuple[Project, Clock], provider: FakeProvider) -> None:
-    project, _ = opened
+def test_one_account_is_one_worker(project: Project, provider: FakeProvider) -> None:
     tokens = [invite(project, name, vouched=True)[1] for name in ("Ann", "Bob")]
     assert sign_in(new_browser(project, provider), provider, tokens[0]) == "/"
     assert sign_in(new_browser(project, provider), provider, tokens[1]) == "/?sign-in=failed"
 
 
-def test_a_confidential_client_sends_its_secret(opened: tuple[Project, Clock], provider: FakeProvider) -> None:
-    project, _ = opened
+def test_a_confidential_client_sends_its_secret(project: Project, provider: FakeProvider) -> None:
     browser = new_browser(project, provider, secret="s3cret")
     sign_in(browser, provider)
     assert provider.token_requests[0]["authorization"].startswith("Basic ")
@@ -117,9 +108,8 @@ def test_a_confidential_client_sends_its_secret(opened: tuple[Project, Clock], p
     ids=["nonce", "audience", "issuer", "time", "key", "algorithm", "code"],
 )
 def test_a_wrong_token_signs_nobody_in(
-    opened: tuple[Project, Clock], provider: FakeProvider, spoil: Callable[[], dict[str, Any]]
+    project: Project, provider: FakeProvider, spoil: Callable[[], dict[str, Any]]
 ) -> None:
-    project, _ = opened
     _, token = invite(project, "Ann", vouched=True)
     browser = new_browser(project, provider)
     assert sign_in(browser, provider, token) == "/"
@@ -129,10 +119,7 @@ def test_a_wrong_token_signs_nobody_in(
     assert user_of(other) is None
 
 
-def test_only_the_browser_that_began_finishes_a_sign_in_and_only_once(
-    opened: tuple[Project, Clock], provider: FakeProvider
-) -> None:
-    project, clock = opened
+def test_only_the_browser_that_began_finishes_a_sign_in_and_only_once(project: Project, provider: FakeProvider) -> None:
     _, token = invite(project, "Ann", vouched=True)
     browser = new_browser(project, provider)
     sign_in(browser, provider, token)
@@ -144,14 +131,12 @@ def test_only_the_browser_that_began_finishes_a_sign_in_and_only_once(
     assert browser.get(back).headers["location"] == "/"
     assert browser.get(back).headers["location"] == "/?sign-in=failed", "twice"
     slow = provider.authorize(start(browser))
-    clock.now += PENDING_SECONDS + 1
+    late = project.clock() + PENDING_SECONDS + 1
+    project.clock.now = late  # type: ignore[attr-defined]
     assert browser.get(slow).headers["location"] == "/?sign-in=failed"
 
 
-def test_a_provider_must_be_one_and_the_page_must_have_no_token(
-    opened: tuple[Project, Clock], provider: FakeProvider
-) -> None:
-    project, _ = opened
+def test_a_provider_must_be_one_and_the_page_must_have_no_token(project: Project, provider: FakeProvider) -> None:
     for issuer, client in (("http://example.org", CLIENT), ("example.org", CLIENT), (provider.issuer, "")):
         with pytest.raises(DeixisError):
             OidcSettings(issuer, client)
@@ -167,11 +152,11 @@ def test_a_provider_must_be_one_and_the_page_must_have_no_token(
 @pytest.mark.parametrize("name", ["authorization_endpoint", "token_endpoint", "jwks_uri"])
 @pytest.mark.parametrize("address", ["file://localhost/etc/passwd", "http://example.org/x", "https:///x", ""])
 def test_addresses_of_a_provider_are_https(
-    name: str, address: str, opened: tuple[Project, Clock], provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+    name: str, address: str, project: Project, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     metadata = provider.answer("/.well-known/openid-configuration") | {name: address}
     monkeypatch.setattr(provider, "answer", lambda path: metadata)
-    app = make_app(opened[0], oidc=OidcSettings(provider.issuer, CLIENT))
+    app = make_app(project, oidc=OidcSettings(provider.issuer, CLIENT))
     browser = TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False)
     refused = browser.post("/api/oidc/start", json={})
     assert refused.status_code == 400

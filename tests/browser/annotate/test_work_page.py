@@ -30,6 +30,13 @@ def judged(site: Bench) -> list[dict[str, object]]:
         return list(connection.scalars(chosen))
 
 
+def start(page: Page, site: Bench) -> Bench:
+    """Join and wait for the first question."""
+    join(page, site.invite("Ann"))
+    ready(page)
+    return site
+
+
 def test_a_box_is_drawn_moved_and_sent_by_keys_alone(laptop: Page, bench: MakeBench) -> None:
     site = bench([captioned("A man smiles.")])
     laptop.goto(site.invite("Ann"))
@@ -59,9 +66,7 @@ def test_a_box_is_drawn_moved_and_sent_by_keys_alone(laptop: Page, bench: MakeBe
 
 
 def test_a_drag_is_clipped_a_second_box_replaces_the_first_and_handles_resize(laptop: Page, bench: MakeBench) -> None:
-    site = bench([captioned("A man smiles.")])
-    join(laptop, site.invite("Ann"))
-    ready(laptop)
+    site = start(laptop, bench([captioned("A man smiles.")]))
     draw(laptop, (20, 20, 100, 90), SIZE)
     laptop.keyboard.press("+")  # zoom in, then fit again
     laptop.keyboard.press("0")
@@ -90,9 +95,7 @@ def test_a_drag_may_begin_beside_the_photo(laptop: Page, bench: MakeBench) -> No
 
 
 def test_a_drawn_box_and_a_comment_are_not_lost(laptop: Page, bench: MakeBench) -> None:
-    site = bench([captioned("A man smiles.")])
-    join(laptop, site.invite("Ann"))
-    ready(laptop)
+    site = start(laptop, bench([captioned("A man smiles.")]))
     draw(laptop, (20, 20, 100, 90), SIZE)
     expect(laptop.get_by_role("button", name="Send this box")).to_be_enabled()
     laptop.keyboard.press("n")  # "no box", although there is one
@@ -134,9 +137,7 @@ def test_a_page_on_a_slow_line_says_that_it_is_coming(laptop: Page, bench: MakeB
 
 
 def test_undo_brings_the_question_back(laptop: Page, bench: MakeBench) -> None:
-    site = bench([two_people_with_a_dog()])
-    join(laptop, site.invite("Ann"))
-    ready(laptop)
+    site = start(laptop, bench([two_people_with_a_dog()]))
     first = laptop.locator(".captions").inner_text()
     laptop.keyboard.press("n")
     expect(laptop.locator(".captions")).not_to_have_text(first)
@@ -154,9 +155,7 @@ def test_undo_brings_the_question_back(laptop: Page, bench: MakeBench) -> None:
 
 
 def test_pressing_a_key_twice_answers_once(laptop: Page, bench: MakeBench) -> None:
-    site = bench([two_people_with_a_dog()])
-    join(laptop, site.invite("Ann"))
-    ready(laptop)
+    site = start(laptop, bench([two_people_with_a_dog()]))
     laptop.evaluate(TWICE)  # before the next question is drawn, and just after
     laptop.keyboard.press("s")
     ready(laptop)
@@ -178,9 +177,7 @@ def test_an_answer_before_the_photo_is_there_is_dropped_and_said(laptop: Page, b
 
 
 def test_an_answer_that_does_not_count_is_said(laptop: Page, bench: MakeBench) -> None:
-    site = bench([two_people_with_a_dog()])
-    join(laptop, site.invite("Ann"))
-    ready(laptop)
+    site = start(laptop, bench([two_people_with_a_dog()]))
     other = laptop.context.new_page()  # shows the same question
     other.goto(site.address)
     ready(other)
@@ -208,9 +205,7 @@ def test_a_suspension_is_no_good_news(laptop: Page, bench: MakeBench) -> None:
 def test_a_comment_is_sent_with_an_answer_and_reporting_a_phrase_skips_the_question(
     laptop: Page, bench: MakeBench
 ) -> None:
-    site = bench([two_people_with_a_dog()])
-    join(laptop, site.invite("Ann"))
-    ready(laptop)
+    site = start(laptop, bench([two_people_with_a_dog()]))
     laptop.keyboard.press("c")
     expect(laptop.get_by_label("What should a reviewer know?")).to_be_focused()
     laptop.keyboard.type("yes and no, <b>truly</b>")
@@ -231,9 +226,7 @@ def test_a_comment_is_sent_with_an_answer_and_reporting_a_phrase_skips_the_quest
 
 
 def test_answers_survive_a_server_restart_and_a_reload_and_count_once(laptop: Page, bench: MakeBench) -> None:
-    site = bench([two_people_with_a_dog()])
-    join(laptop, site.invite("Ann"))
-    ready(laptop)
+    site = start(laptop, bench([two_people_with_a_dog()]))
     laptop.wait_for_load_state("networkidle")  # the next question is loaded
     site.stop()
     laptop.keyboard.press("n")
@@ -257,9 +250,7 @@ def test_answers_survive_a_server_restart_and_a_reload_and_count_once(laptop: Pa
 
 
 def test_the_next_question_does_not_wait_for_the_server(laptop: Page, bench: MakeBench) -> None:
-    site = bench([two_people_with_a_dog()])
-    join(laptop, site.invite("Ann"))
-    ready(laptop)
+    site = start(laptop, bench([two_people_with_a_dog()]))
     laptop.wait_for_load_state("networkidle")
     first = laptop.locator(".captions").inner_text()
     held: list[Route] = []
@@ -314,9 +305,7 @@ def test_captions_are_shown_as_plain_text(laptop: Page, bench: MakeBench) -> Non
 def test_the_qualification_test_and_its_result_are_announced(laptop: Page, bench: MakeBench) -> None:
     known = [two_people_with_a_dog(f"known{number}") for number in range(3)]
     site = bench([two_people_with_a_dog()], known, test_questions=2, test_attempts=1, test_accuracy=1.0, first_items=0)
-    member = site.member("Ann")
-    laptop.request.post(f"{site.address}api/login", data={"name": "Ann", "password": PASSWORD})
-    laptop.goto(site.address)
+    member = sign_in(laptop, site)
     expect(laptop.get_by_text("Test question 1 of 2")).to_be_visible()
     answer_correctly(laptop, member)
     proceed(laptop)
@@ -336,9 +325,7 @@ def proceed(page: Page) -> None:
 def test_a_wrong_test_answer_is_explained_and_attempts_are_counted(laptop: Page, bench: MakeBench) -> None:
     known = [two_people_with_a_dog(f"known{number}") for number in range(3)]
     site = bench([two_people_with_a_dog()], known, test_questions=2, test_attempts=2, test_accuracy=1.0, first_items=0)
-    member = site.member("Ann")
-    laptop.request.post(f"{site.address}api/login", data={"name": "Ann", "password": PASSWORD})
-    laptop.goto(site.address)
+    member = sign_in(laptop, site)
     expect(laptop.get_by_text("0 wrong, 0 allowed · attempt 1 of 2")).to_be_visible()
     question = member.ask()
     right, _ = member.truths.answer(question)
@@ -350,6 +337,14 @@ def test_a_wrong_test_answer_is_explained_and_attempts_are_counted(laptop: Page,
     proceed(laptop)
     expect(laptop.get_by_text("0 wrong, 0 allowed · attempt 2 of 2")).to_be_visible()
     expect(laptop.get_by_role("button", name="Undo")).to_be_disabled()
+
+
+def sign_in(page: Page, site: Bench) -> Member:
+    """Sign Ann in, who also works over HTTP."""
+    member = site.member("Ann")
+    page.request.post(f"{site.address}api/login", data={"name": "Ann", "password": PASSWORD})
+    page.goto(site.address)
+    return member
 
 
 def answer_correctly(page: Page, member: Member) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import inspect
+import sys
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine
@@ -145,16 +146,15 @@ class TransactionQueue:
     async def _write_batch(self, batch: list[_PendingWork]) -> None:
         """Do all waiting work, and work that arrives meanwhile, in one transaction."""
         loop = asyncio.get_running_loop()
-        transaction = await loop.run_in_executor(self._disk, self._database.begin)
-        complete = False
+        writing = self._database.writing()
+        connection = await loop.run_in_executor(self._disk, writing.__enter__)
         try:
             while self._waiting and len(batch) < _MAX_BATCH:
                 batch.append(self._waiting.popleft())
-                batch[-1].execute(transaction.connection)
+                batch[-1].execute(connection)
                 await asyncio.sleep(0)  # let the loop handle other requests
-            complete = True
         finally:
-            await loop.run_in_executor(self._disk, lambda: transaction.end(commit=complete))
+            await loop.run_in_executor(self._disk, writing.__exit__, *sys.exc_info())
 
 
 @dataclass(frozen=True)

@@ -62,10 +62,7 @@ class OidcSettings:
     client_secret: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.issuer)
-        if not parts.hostname or not (
-            parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname))
-        ):
+        if not _is_secure(self.issuer):
             raise DeixisError(f"--oidc-issuer {self.issuer}: use an https address")
         if not self.client_id:
             raise DeixisError("--oidc-client: name the client that the provider knows this server by")
@@ -173,9 +170,7 @@ class Provider:
             if found.get("issuer") != self.settings.issuer:
                 raise SignInError(f"{self.settings.issuer}: calls itself {found.get('issuer')!r}; use that issuer")
             for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
-                parts = urlsplit(str(found.get(name, "")))
-                is_local = parts.scheme == "http" and is_loopback(parts.hostname or "")
-                if not is_local and (parts.scheme != "https" or not parts.hostname):
+                if not _is_secure(str(found.get(name, ""))):
                     raise SignInError(f"{self.settings.issuer}: {name} is not an https address")
             self._metadata = found
         return self._metadata
@@ -201,6 +196,13 @@ def _import_jwt() -> Any:
             "sign-in by OpenID Connect needs PyJWT, which is not installed: pip install 'deixis[oidc]'"
         ) from None
     return jwt
+
+
+def _is_secure(url: str) -> bool:
+    """Return whether requests to an address are encrypted, or stay on this machine."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))
 
 
 router = APIRouter(dependencies=[Depends(limit_address)])
