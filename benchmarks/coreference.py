@@ -11,14 +11,15 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import scripts_path  # noqa: F401
-from coreference_training import gold_chains, gold_material
+from coreference_training import find_chains, gold_chains, gold_material, group_mentions
 
-from deixis.annotate.help.coreference import Coreference, Pair, group_mentions, mention_features, possible_pairs
+from deixis.annotate.help.coreference import Coreference, Pair, mention_features, possible_pairs
 from deixis.annotate.material import Material
 from deixis.annotate.settings import Settings
 from deixis.data.dataset import Dataset
@@ -42,7 +43,7 @@ def main() -> None:
         "same type": lambda material: by_rule(material, lambda one, other: True),
         "same head word": lambda material: by_rule(material, lambda one, other: one.head == other.head),
         "same head, singular": lambda material: by_rule(material, lambda one, other: one.lemma == other.lemma),
-        "coreference": model.chains,
+        "coreference": partial(find_chains, model),
     }
     found = {}
     for name, chains_of in systems.items():

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 import torch
@@ -250,3 +251,30 @@ class Examples:
             torch.from_numpy(np.concatenate(two)),
             torch.from_numpy(np.concatenate([self._same[number] for number in numbers])),
         )
+
+
+def find_chains(model: Coreference, material: Material) -> list[list[int]]:
+    """Return the groups of mentions that name the same, as indices."""
+    return group_mentions(len(material.mentions), model.probabilities(material), model.join_from)
+
+
+def group_mentions(count: int, probabilities: Mapping[Pair, float], join_from: float) -> list[list[int]]:
+    """Cluster mentions by the mean log odds of their pairs; a pair that is not listed separates two groups."""
+    odds = np.full((count, count), -np.inf)
+    for (a, b), probability in probabilities.items():
+        odds[a, b] = odds[b, a] = log_odds(probability)
+    groups = [[number] for number in range(count)]
+    threshold = log_odds(join_from)
+    while len(groups) > 1:
+        means = [(odds[np.ix_(groups[a], groups[b])].mean(), a, b) for a, b in combinations(range(len(groups)), 2)]
+        best, first, second = max(means, key=lambda each: each[0])
+        if best < threshold:
+            break
+        groups[first] = sorted(groups[first] + groups.pop(second))
+    return sorted(groups)
+
+
+def log_odds(probability: float) -> float:
+    """Return the log odds, finite also for 0 and 1."""
+    clipped = min(max(probability, 1e-6), 1 - 1e-6)
+    return float(np.log(clipped / (1 - clipped)))

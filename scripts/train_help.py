@@ -17,14 +17,14 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-from coreference_training import CoreferenceSettings, gold_chains, gold_material, label_photo, learn
+from coreference_training import CoreferenceSettings, gold_chains, gold_material, group_mentions, label_photo, learn
 from ship_model import ship_part
 from simulated_crowd import GOOD_IOU
 
 from deixis import geometry
 from deixis.annotate.help import boxes, coreference
 from deixis.annotate.help.boxes import BoxCalibration, GroundedBox, ground_mentions
-from deixis.annotate.help.coreference import Coreference, group_mentions
+from deixis.annotate.help.coreference import Coreference
 from deixis.annotate.material import prepare_photo
 from deixis.arrays import logistic
 from deixis.data.dataset import Dataset

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from coreference_training import find_chains
 
 from deixis.annotate.help.coreference import (
     MENTION_FEATURES,
     PAIR_FEATURES,
     Coreference,
-    group_mentions,
     mention_features,
     mention_vectors,
     pair_features,
@@ -31,7 +28,9 @@ def test_synonyms_are_linked_and_different_things_are_not() -> None:
     material = prepare_photo(
         photo("A young girl throws a red ball to her dog.", "A child plays with a puppy and a toy.")
     )
-    chains = [{material.mentions[index].text for index in chain} for chain in Coreference.shipped().chains(material)]
+    chains = [
+        {material.mentions[index].text for index in chain} for chain in find_chains(Coreference.shipped(), material)
+    ]
     assert {"A young girl", "A child"} in chains
     assert {"her dog", "a puppy"} in chains
     assert not any({"a red ball", "her dog"} <= chain for chain in chains)
@@ -65,23 +64,6 @@ def test_a_damaged_model_is_an_error(tmp_path: Path) -> None:
     file.write_text(file.read_text().replace(" the ", " "))
     with pytest.raises(DeixisError, match="copy"):
         Coreference.load(tmp_path / "copy")
-
-
-def test_mentions_are_grouped_by_the_mean_log_odds_of_their_pairs() -> None:
-    assert group_mentions(3, {(0, 1): 0.9, (0, 2): 0.8, (1, 2): 0.6}, 0.5) == [[0, 1, 2]]
-    assert group_mentions(3, {(0, 1): 0.9, (0, 2): 0.8, (1, 2): 0.1}, 0.5) == [[0, 1], [2]]
-
-
-@given(st.data())
-def test_groups_hold_every_mention_once_and_no_unlisted_pair(data: st.DataObject) -> None:
-    count = data.draw(st.integers(0, 7))
-    pairs = list(combinations(range(count), 2))
-    listed = data.draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
-    probabilities = {pair: data.draw(st.floats(0, 1)) for pair in listed}
-    groups = group_mentions(count, probabilities, 0.5)
-    assert sorted(index for group in groups for index in group) == list(range(count))
-    for group in groups:
-        assert set(combinations(group, 2)) <= set(listed)
 
 
 FEATURES = mention_features(prepare_photo(photo("Two black dogs watch a man and another man.", "The white dog runs.")))

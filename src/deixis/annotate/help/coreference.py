@@ -1,4 +1,4 @@
-"""Coreference between the mentions of a photo's captions: a small pairwise network, and clustering.
+"""Coreference between the mentions of a photo's captions: a small pairwise network.
 
 A mention becomes a vector: the learned embeddings of its words and their context, its types, its number and its
 position. A pair is scored from the product and the difference of its vectors and from common properties. The model does
@@ -178,7 +178,7 @@ def word_ids(mentions: Sequence[MentionFeatures], vocabulary: dict[str, int], un
 
 
 class Coreference(Storable):
-    """A trained coreference model; groups of mentions are joined from the mean probability `join_from` on."""
+    """A trained coreference model; groups are joined from the mean probability `join_from` on, where they are made."""
 
     KIND: ClassVar[str] = "coreference"
 
@@ -215,10 +215,6 @@ class Coreference(Storable):
             return {}
         logits = self._logits(features, pairs)
         return dict(zip(pairs, logistic(logits).tolist(), strict=True))
-
-    def chains(self, material: Material) -> list[list[int]]:
-        """Return the groups of mentions that name the same, as indices."""
-        return group_mentions(len(material.mentions), self.probabilities(material), self.join_from)
 
     def _logits(self, features: Sequence[MentionFeatures], pairs: Sequence[Pair]) -> Floats:
         weights = self.weights
@@ -264,25 +260,3 @@ def possible_pairs(features: Sequence[MentionFeatures]) -> list[Pair]:
         for a, b in combinations(range(len(features)), 2)
         if features[a].caption != features[b].caption and set(features[a].types) & set(features[b].types)
     ]
-
-
-def group_mentions(count: int, probabilities: Mapping[Pair, float], join_from: float) -> list[list[int]]:
-    """Cluster mentions by the mean log odds of their pairs; a pair that is not listed separates two groups."""
-    odds = np.full((count, count), -np.inf)
-    for (a, b), probability in probabilities.items():
-        odds[a, b] = odds[b, a] = log_odds(probability)
-    groups = [[number] for number in range(count)]
-    threshold = log_odds(join_from)
-    while len(groups) > 1:
-        means = [(odds[np.ix_(groups[a], groups[b])].mean(), a, b) for a, b in combinations(range(len(groups)), 2)]
-        best, first, second = max(means, key=lambda each: each[0])
-        if best < threshold:
-            break
-        groups[first] = sorted(groups[first] + groups.pop(second))
-    return sorted(groups)
-
-
-def log_odds(probability: float) -> float:
-    """Return the log odds, finite also for 0 and 1."""
-    clipped = min(max(probability, 1e-6), 1 - 1e-6)
-    return float(np.log(clipped / (1 - clipped)))
