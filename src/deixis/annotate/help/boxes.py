@@ -37,13 +37,12 @@ _MIN_SUPPORT, _MAX_SUPPORT = 0.001, 0.999
 
 @dataclass(frozen=True)
 class GroundedBox:
-    """A box of a mention, the model's probability mass around it, and the number of things that the mention names."""
+    """A box of a mention, and the model's probability mass around it."""
 
     mention: str
     types: tuple[str, ...]
     xyxy: XYXY
     support: float
-    amount: int = 1
     probability: float | None = None  # that workers accept it, if the grounder estimates it
 
     @property
@@ -103,7 +102,7 @@ def _ground_sets(grounder: RegionPipeline, proposals: PhotoProposals, material: 
             if own.probabilities is not None:
                 for (x1, y1, x2, y2), probability in zip(own.boxes.tolist(), own.probabilities.tolist(), strict=True):
                     box = (x1, y1, x2, y2)
-                    yield GroundedBox(mention.id, mention.types, box, probability, len(own.boxes), probability)
+                    yield GroundedBox(mention.id, mention.types, box, probability, probability)
             elif features[mention].amount < 2:
                 yield _best_box(mention, found.scores[row], found.boxes[row])
 
