@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import io
-import socket
 import threading
+import time
 import tracemalloc
 import zipfile
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
-import uvicorn
 
 from deixis.annotate import Client, RequestError
 from deixis.annotate import client as client_module
@@ -24,28 +22,12 @@ from deixis.annotate.webhooks import JUDGEMENT, add_webhook, list_webhooks
 from deixis.errors import DeixisError, UnavailableError
 from tests.annotate.conftest import MakeProject
 from tests.annotate.fakes import people
-from tests.annotate.http_server import answering, send
-
-
-@contextmanager
-def served(project: Project) -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        config = uvicorn.Config(make_app(project), log_level="warning", timeout_graceful_shutdown=1)
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
-        finally:
-            server.should_exit = True
-            thread.join(20)
+from tests.annotate.http_server import answering, send, serving
 
 
 @pytest.fixture
 def project(new_project: MakeProject) -> Project:
     made, clock = new_project(1, judgements_to_end=1, independent=False)
-    import time
-
     clock.now = time.time()
     return made
 
@@ -53,7 +35,7 @@ def project(new_project: MakeProject) -> Project:
 def test_a_program_annotates_and_exports_a_project(project: Project, tmp_path: Path) -> None:
     people(project, "Olga", role=Role.OWNER)
     _, token = create_token(project, "Olga", "test")
-    with served(project) as url:
+    with serving(make_app(project)) as url:
         client = Client(url, token)
         assert client.session()["user"]["name"] == "Olga"
         assert [photo["name"] for photo in client.photos()] == ["dog0"]
@@ -81,7 +63,7 @@ def test_a_program_annotates_and_exports_a_project(project: Project, tmp_path: P
 
 
 def test_a_wrong_token_and_a_server_that_is_not_there_are_errors(project: Project) -> None:
-    with served(project) as url:
+    with serving(make_app(project)) as url:
         with pytest.raises(RequestError) as refused:
             Client(url, "dxa_wrong").session()
         assert refused.value.status == 401
@@ -122,7 +104,7 @@ def test_the_server_sends_messages_and_judgements_do_not_wait_for_them(project: 
 
     people(project, "Ann")
     _, token = create_token(project, "Ann", "test")
-    with answering(respond) as receiver, served(project) as url:
+    with answering(respond) as receiver, serving(make_app(project)) as url:
         add_webhook(project, receiver, [JUDGEMENT])
         client = Client(url, token)
         question = client.next_question()

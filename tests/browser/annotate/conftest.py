@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import socket
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,8 +12,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import uvicorn
-from fastapi import FastAPI
 
 from deixis.annotate import mturk
 from deixis.annotate.known_answers import add_known_photos
@@ -27,6 +23,7 @@ from deixis.annotate.web.app import make_app
 from deixis.annotate.web.context import Limits
 from deixis.data.records import Photo
 from deixis.data.samples import SAMPLES
+from tests.annotate.http_server import serving
 from tests.browser.annotate.crowd import Member, Truths
 
 if TYPE_CHECKING:
@@ -63,7 +60,7 @@ class Bench:
         """Start the server at the same URL."""
         workforce: Any = SimpleNamespace(HOSTS=self.workforce, router=mturk.router)
         app = make_app(self.project, link=self.address, limits=NO_LIMITS, workforces=[workforce])
-        self.server.enter_context(_served(app, int(self.address.rpartition(":")[2].rstrip("/"))))
+        self.server.enter_context(serving(app, int(self.address.rpartition(":")[2].rstrip("/"))))
 
 
 MakeBench = Callable[..., Bench]
@@ -89,20 +86,6 @@ def bench(tmp_path: Path) -> Iterator[MakeBench]:
             return made
 
         yield make
-
-
-@contextmanager
-def _served(app: FastAPI, port: int) -> Iterator[None]:
-    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning", timeout_graceful_shutdown=1))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    try:
-        yield
-    finally:
-        server.should_exit = True
-        thread.join(10)
 
 
 def _free_port() -> int:
