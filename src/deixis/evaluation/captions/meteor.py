@@ -237,10 +237,11 @@ def _search(undisputed: Mapping[int, Match], disputed: Mapping[int, Sequence[Mat
             if position not in undisputed:
                 extended.append((closed + passed, position + 1, -1, used, matches))
         kept: dict[tuple[int, int, int], tuple[int, int, int, int, tuple[Match, ...]]] = {}
-        for path in sorted(extended, key=itemgetter(0)):
-            cost, following, last, used, _ = path
-            if cost < worst + gains[following]:
-                kept.setdefault((following, last, used & usable[following]), path)
+        extended.sort(key=itemgetter(0))
+        promising = [path for path in extended if path[0] < worst + gains[path[1]]]
+        for path in promising or extended:  # the beam may have lost the paths that are as good as exact matches alone
+            _, following, last, used, _ = path
+            kept.setdefault((following, last, used & usable[following]), path)
         paths = list(kept.values())[:_BEAM]
     return list(min(paths, key=lambda path: path[0] + (_CHUNK if path[2] >= 0 else 0))[4])
 
