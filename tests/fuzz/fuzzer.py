@@ -1,22 +1,18 @@
 """Run harnesses on mutated files: python -m tests.fuzz.fuzzer SECONDS FOUND [HARNESS…]
 
-With atheris, fuzzing is guided by branch coverage. Where atheris is not available (it supports Linux and some versions
-of Python), files are mutated at random. Failing inputs are written to FOUND/HARNESS, where every later run tries them
-first, and the process exits with 1. DEIXIS_FUZZ_CORPUS names a folder for the inputs that reached new code, of which
-`tests.fuzz.corpus` makes the saved corpus.
+Fuzzing is guided by branch coverage (atheris, which supports Linux). Failing inputs are written to FOUND/HARNESS, where
+every later run tries them first, and the process exits with 1. DEIXIS_FUZZ_CORPUS names a folder for the inputs that
+reached new code, of which `tests.fuzz.corpus` makes the saved corpus.
 """
 
 from __future__ import annotations
 
 import faulthandler
 import hashlib
-import importlib.util
 import os
-import random
 import re
 import sys
 import tempfile
-import time
 import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -108,27 +104,6 @@ def fuzz(atheris: Any, harness: Harness, seconds: float, found: Path) -> None:
     seeds += [path.read_bytes() for path in sorted((found / harness.name).glob("*"))]
     for seed in seeds:
         check_and_save(harness, seed, folder, found)
-    if atheris is None:
-        _fuzz_at_random(harness, seeds, seconds, folder, found)
-        return
-    _fuzz_with_atheris(atheris, harness, seeds, seconds, folder, found)
-
-
-def _import_atheris() -> Any:
-    """Import atheris, and then the harnesses and deixis with coverage instrumentation."""
-    if importlib.util.find_spec("atheris") is None:
-        return None
-    import atheris
-    import torch  # noqa: F401 - must not be instrumented
-
-    with atheris.instrument_imports(include=["deixis"], enable_loader_override=False):
-        from tests.fuzz import harnesses  # noqa: F401
-    return atheris
-
-
-def _fuzz_with_atheris(
-    atheris: Any, harness: Harness, seeds: list[bytes], seconds: float, folder: Path, found: Path
-) -> None:
     corpus = Path(os.environ.get("DEIXIS_FUZZ_CORPUS") or tempfile.mkdtemp(), harness.name)
     corpus.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(seed for seed in seeds if len(seed) <= MAX_LENGTH):
@@ -149,38 +124,14 @@ def _fuzz_with_atheris(
     atheris.Fuzz()
 
 
-def _fuzz_at_random(harness: Harness, seeds: list[bytes], seconds: float, folder: Path, found: Path) -> None:
-    seed = SEED or random.SystemRandom().randrange(2**32)
-    rng, end, runs = random.Random(seed), time.monotonic() + seconds, 0
-    print(f"DEIXIS_FUZZ_SEED={seed}")
-    while time.monotonic() < end and not (RUNS and runs >= RUNS):
-        data = mutate(rng.choice(seeds), seeds, rng)
-        runs += 1
-        check_and_save(harness, data, folder, found)
-    print(f"stat::number_of_executed_units: {runs}")
+def _import_atheris() -> Any:
+    """Import atheris, and then the harnesses and deixis with coverage instrumentation."""
+    import atheris
+    import torch  # noqa: F401 - must not be instrumented
 
-
-def mutate(data: bytes, seeds: list[bytes], rng: random.Random) -> bytes:
-    """Change a file in a few ways that tend to break readers."""
-    made = bytearray(data)
-    for _ in range(rng.randint(1, 4)):
-        offset = rng.randint(0, len(made))
-        kind = rng.randrange(6)
-        if kind == 0 and made:
-            made[offset % len(made)] ^= 1 << rng.randrange(8)
-        elif kind == 1:
-            del made[offset : offset + rng.randint(1, 16)]
-        elif kind == 2:
-            made[offset:offset] = rng.randbytes(rng.randint(1, 8))
-        elif kind == 3:
-            other = rng.choice(seeds)
-            begin = rng.randint(0, len(other))
-            made[offset:offset] = other[begin : begin + rng.randint(1, 64)]
-        elif kind == 4:
-            made[offset : offset + 4] = rng.choice([b"\xff" * 4, bytes(4), b"9" * 20, b"1e999", b"null", b"-1"])
-        else:
-            made[offset:] = made[offset : offset + 32] * 2
-    return bytes(made[: MAX_LENGTH * 4])
+    with atheris.instrument_imports(include=["deixis"], enable_loader_override=False):
+        from tests.fuzz import harnesses  # noqa: F401
+    return atheris
 
 
 def main(seconds: str, found: str, *names: str) -> int:

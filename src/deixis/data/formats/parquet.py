@@ -1,4 +1,4 @@
-"""Parquet for ``datasets.load_dataset`` of Hugging Face: ``data/SPLIT-00000-of-0000N.parquet`` and a dataset card.
+"""Parquet for ``datasets.load_dataset`` of Hugging Face: ``data/SPLIT-00000-of-00001.parquet`` and a dataset card.
 
 Photos without a split are in ``rest``; a photo of two splits is in both. Characters of split names that Hugging Face
 does not allow become ``_``. Nothing but tokens is lost, which can be computed from the text.
@@ -25,7 +25,6 @@ from deixis.storage.atomic import explain_os_errors
 _NOT_ALLOWED = re.compile(r"\W")
 
 
-_SHARD_BYTES = 400 * 2**20
 _GROUP_BYTES = 32 * 2**20
 _GROUP_ROWS = 1000
 _ROW_BYTES = 4096
@@ -51,7 +50,8 @@ _COLUMNS = [
 def write(photos: Iterable[Photo], folder: Path, *, images: Path | None = None) -> None:
     """Write ``data/*.parquet``, with the photos' bytes if `images` is given, and ``README.md``."""
     schema = _schema(with_photos=images is not None)
-    shards: dict[str, _Shards] = {}
+    files: dict[str, _SplitFile] = {}
+    names: dict[str, str] = {}  # the splits of the names that Hugging Face allows
     (folder / "data").mkdir()
     with ExitStack() as stack:
         for photo in photos:
@@ -61,21 +61,15 @@ def write(photos: Iterable[Photo], folder: Path, *, images: Path | None = None) 
                 row["image"] = _image(photo, images)
                 size += len(row["image"]["bytes"]) if row["image"] else 0
             for split in splits_of(photo):
-                if split not in shards:
-                    shards[split] = _Shards(folder / "data", _hub_name(split, shards), schema)
-                    stack.callback(shards[split].close)
-                shards[split].add(row, size)
-        counts = {split.name: split.finish() for split in shards.values()}
+                name = _NOT_ALLOWED.sub("_", split)
+                if (other := names.setdefault(name, split)) != split:
+                    raise DatasetError(f"splits {other!r} and {split!r} have the same name {name!r} in parquet")
+                if name not in files:
+                    files[name] = _SplitFile(folder / "data" / f"{name}-00000-of-00001.parquet", schema)
+                    stack.callback(files[name].close)
+                files[name].add(row, size)
+    counts = {name: file.count for name, file in files.items()}
     write_text(folder / "README.md", [_card(counts, with_photos=images is not None)])
-
-
-def _hub_name(split: str, others: Iterable[str]) -> str:
-    """Return a split name that Hugging Face allows: letters, digits and ``_``."""
-    name = _NOT_ALLOWED.sub("_", split)
-    for other in others:
-        if _NOT_ALLOWED.sub("_", other) == name:
-            raise DatasetError(f"splits {other!r} and {split!r} have the same name {name!r} in parquet")
-    return name
 
 
 def _schema(*, with_photos: bool) -> pa.Schema:
@@ -111,53 +105,31 @@ def _image(photo: Photo, images: Path) -> dict[str, Any] | None:
         return {"bytes": path.read_bytes(), "path": photo.file}
 
 
-class _Shards:
-    """The files of one split. Their names contain their number, so they are renamed at the end."""
+class _SplitFile:
+    """The file of a split. Rows are written in groups, so that few are in memory."""
 
-    def __init__(self, folder: Path, name: str, schema: pa.Schema) -> None:
-        self.name = name
-        self._folder = folder
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self.count = 0
         self._schema = schema
-        self._writer: pq.ParquetWriter | None = None
+        self._writer = pq.ParquetWriter(path, schema)
         self._rows: list[dict[str, Any]] = []
-        self._waiting = self._written = self._shards = self._count = 0
+        self._waiting = 0
 
     def add(self, row: dict[str, Any], size: int) -> None:
         self._rows.append(row)
         self._waiting += size
-        self._count += 1
+        self.count += 1
         if len(self._rows) >= _GROUP_ROWS or self._waiting >= _GROUP_BYTES:
             self._flush()
-            if self._written >= _SHARD_BYTES:
-                self.close()
-
-    def finish(self) -> int:
-        """Write remaining rows, rename the files and return the number of rows."""
-        self._flush()
-        self.close()
-        for number in range(self._shards):
-            name = f"{self.name}-{number:05d}-of-{self._shards:05d}.parquet"
-            self._unnamed(number).rename(self._folder / name)
-        return self._count
 
     def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
-            self._written = 0
+        self._flush()
+        self._writer.close()
 
     def _flush(self) -> None:
-        if not self._rows:
-            return
-        if self._writer is None:
-            self._writer = pq.ParquetWriter(self._unnamed(self._shards), self._schema)
-            self._shards += 1
-        self._writer.write_batch(pa.RecordBatch.from_pylist(self._rows, self._schema))
-        self._written += self._waiting
-        self._rows, self._waiting = [], 0
-
-    def _unnamed(self, number: int) -> Path:
-        return self._folder / f"{self.name}-{number:05d}.partial"
+        if self._rows:
+            self._writer.write_batch(pa.RecordBatch.from_pylist(self._rows, self._schema))
+            self._rows, self._waiting = [], 0
 
 
 def _card(counts: dict[str, int], *, with_photos: bool) -> str:
