@@ -15,7 +15,7 @@ from PIL import Image
 from deixis.data import images
 from deixis.data.dataset import Dataset
 from deixis.data.images import opened_photo
-from deixis.errors import DeixisError, PhotoError
+from deixis.errors import DeixisError
 from deixis.storage.atomic import exclusive_lock
 from deixis.vision import extraction
 from deixis.vision.encoder import ImageEncoder, InputSize
@@ -142,21 +142,6 @@ def test_a_temporarily_unreadable_photo_keeps_its_features(
     report = update_store(tmp_path / "store", dataset, colour_encoder())
     assert (report.photos, report.dropped, len(report.skipped)) == (20, 0, 1)
     assert everything(FeatureStore(tmp_path / "store")) == before
-
-
-def test_an_unchanged_photo_that_cannot_be_decoded_keeps_its_features(
-    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    update_store(tmp_path / "store", dataset, colour_encoder(), shard_photos=4)
-    locked = tmp_path / "images" / "0004.png"
-    monkeypatch.setattr(updates, "_has_changed", lambda photo, there: photo.path == locked)
-
-    def fail(path: Path, min_side: int | None = None) -> None:
-        raise PhotoError(path, "cannot be read (Input/output error)")
-
-    monkeypatch.setattr(extraction, "opened_photo", fail)
-    report = update_store(tmp_path / "store", dataset, colour_encoder())
-    assert (report.photos, report.dropped, len(report.skipped)) == (20, 0, 1)
 
 
 def test_a_temporarily_unreadable_shard_raises_and_nothing_is_computed(
