@@ -19,8 +19,7 @@ from deixis.arrays import Floats
 from deixis.cli.output import progress
 from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError
-from deixis.models.grounding import EmbeddingPipeline, load_embedding_model
-from deixis.models.hubness import HubnessCorrection
+from deixis.models.grounding import EmbeddingPipeline, HubnessCorrection, load_embedding_model
 from deixis.models.installed import model_folder
 from deixis.storage.artifacts import HUBNESS, add_part
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
@@ -15,16 +15,15 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from deixis import geometry
-from deixis.arrays import Floats, softmax
+from deixis.arrays import Floats, code_step, dequantize, quantize, softmax
 from deixis.errors import DeixisError
 from deixis.geometry import Boxes
 from deixis.language.features.base import Text, transform_in_chunks
 from deixis.language.sentence import Phrase, Sentence, parents
 from deixis.models.arguments import PhotoLike, check_list, check_path, check_text, check_vectors, open_image, type_name
 from deixis.models.base import RegionInputs, append_locations, append_whole_location
-from deixis.models.hubness import HubnessCorrection
 from deixis.models.pipeline import Pipeline, load, load_once
-from deixis.storage.artifacts import HUBNESS, Artifact
+from deixis.storage.artifacts import HUBNESS, Artifact, Storable
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.tokens import words
 
@@ -34,13 +33,14 @@ if TYPE_CHECKING:
     from deixis.evaluation.score_matrix import ScoreBlocks
     from deixis.language.vocabulary import Vocabulary
     from deixis.language.word_table import WordTable
-    from deixis.models.describer.description import Describer, DescriptionSettings, RegionDescription
+    from deixis.models.describer.description import Describer, DescriptionSettings
     from deixis.models.photo_features import PhotoFeatures
     from deixis.models.presence import PresenceModel
     from deixis.models.provenance import EncoderInfo
     from deixis.vision.encoder import PreparedPhoto
     from deixis.vision.feature_map import FeatureMap
     from deixis.vision.proposals import Proposals, Proposer
+
 
 DEFAULT = "grounder"
 """The model that grounds phrases unless another one is named."""
@@ -350,11 +350,6 @@ class RegionPipeline(Pipeline):
 
         return Describer.of(self)
 
-    def _describe(
-        self, photo: PhotoLike, region: Sequence[float] | None, *, top: int, regions: int
-    ) -> list[RegionDescription]:
-        return self.describer.describe(photo, region, top=top, regions=regions)
-
     # Evaluation on a data set.
 
     def region_scores(
@@ -603,3 +598,87 @@ def _with_boxes_around(phrases: Sequence[GroundedPhrase]) -> list[GroundedPhrase
             box = _to_box(geometry.union(np.array(shown)).astype(np.float32))
             found[row] = replace(found[row], box=box, boxes=(box,), region_probability=None, similarity=None)
     return found
+
+
+NEIGHBOURS = 10
+"""k of the paper."""
+
+BANKS = ("photos", "sentences")
+_ROWS_AT_ONCE = 512
+
+
+class HubnessCorrection(Storable):
+    """Banks of photos and sentences, and what they subtract from the cosine of a photo and a sentence.
+
+    Parameters
+    ----------
+    codes
+        Vectors of the banks ``photos`` and ``sentences``, each (rows, dimension), as int8; read when they are used.
+    step
+        Size of one code step.
+    neighbours
+        Number of nearest neighbours in a bank (k).
+
+    Examples
+    --------
+    >>> bank = np.eye(2, dtype=np.float32)
+    >>> correction = HubnessCorrection.fit(bank, bank, neighbours=1)
+    >>> photo, sentences = np.array([[0.6, 0.8]], np.float32), bank
+    >>> scores = photo @ sentences.T - correction.photo_terms(photo)[:, None] - correction.sentence_terms(sentences)
+    >>> scores.astype(float).round(2).tolist()
+    [[-0.3, -0.1]]
+    """
+
+    KIND = HUBNESS
+
+    def __init__(self, codes: Mapping[str, NDArray[Any]], step: float, neighbours: int = NEIGHBOURS) -> None:
+        self.codes = codes
+        self.step = step
+        self.neighbours = neighbours
+        self._banks: dict[str, Floats] = {}
+
+    @classmethod
+    def fit(cls, photos: Floats, sentences: Floats, neighbours: int = NEIGHBOURS) -> Self:
+        """Make banks of vectors of unit length: (rows, dimension)."""
+        step = float(max(code_step(photos), code_step(sentences)))
+        return cls({"photos": quantize(photos, step), "sentences": quantize(sentences, step)}, step, neighbours)
+
+    def photo_terms(self, vectors: Floats) -> Floats:
+        """Half the mean cosine of each photo with its nearest sentences of the bank: (photos,)."""
+        return self._terms(vectors, "sentences")
+
+    def sentence_terms(self, vectors: Floats) -> Floats:
+        """Half the mean cosine of each sentence with its nearest photos of the bank: (sentences,)."""
+        return self._terms(vectors, "photos")
+
+    def _terms(self, vectors: Floats, name: str) -> Floats:
+        bank = self._bank(name)
+        if bank.shape[1] != vectors.shape[1]:
+            raise DeixisError(f"hubness: {name} of dimension {bank.shape[1]}, not {vectors.shape[1]}")
+        found = np.empty(len(vectors), np.float32)
+        for begin in range(0, len(vectors), _ROWS_AT_ONCE):
+            cosines = vectors[begin : begin + _ROWS_AT_ONCE] @ bank.T
+            nearest = np.partition(cosines, -self.neighbours, axis=1)[:, -self.neighbours :]
+            found[begin : begin + _ROWS_AT_ONCE] = nearest.mean(axis=1) / 2
+        return found
+
+    def _bank(self, name: str) -> Floats:
+        if name not in self._banks:
+            codes = self.codes[name]
+            if codes.dtype != np.int8 or codes.ndim != 2 or len(codes) < self.neighbours:
+                raise DeixisError(f"hubness: {name} must be int8, with {self.neighbours} or more rows")
+            self._banks[name] = dequantize(codes, self.step)
+        return self._banks[name]
+
+    def to_artifact(self) -> Artifact:
+        codes = {name: self.codes[name] for name in BANKS}
+        return Artifact(self.KIND, {"step": self.step, "neighbours": self.neighbours}, codes)
+
+    @classmethod
+    def from_artifact(cls, artifact: Artifact) -> Self:
+        step, neighbours = float(artifact.settings["step"]), int(artifact.settings["neighbours"])
+        if missing := set(BANKS) - set(artifact.arrays):
+            raise ValueError(f"hubness: no {', '.join(sorted(missing))}")
+        if not 0 < step < 1 or neighbours < 1:
+            raise ValueError(f"hubness: step={step}, neighbours={neighbours}")
+        return cls(artifact.arrays, step, neighbours)

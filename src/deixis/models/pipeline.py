@@ -159,7 +159,7 @@ class Pipeline(ABC):
 
         For a model that compares vectors, the scores are their dot products; for one with a hubness correction, such as
         the shipped ``two-branch``, they are lower for images and sentences that are similar to many others
-        (`deixis.models.hubness`) and rank better.
+        (`deixis.models.grounding`) and rank better.
         """
         self.refuse("similarity")
 
@@ -268,7 +268,7 @@ class Pipeline(ABC):
         The arguments are those of `deixis.describe`.
         """
         self.require("describe")
-        found = [self._describe(each, region, top=top, regions=regions) for each in as_list(photo)]
+        found = [self.describer.describe(each, region, top=top, regions=regions) for each in as_list(photo)]
         return found[0] if is_one_photo(photo) else found
 
     @property
@@ -283,11 +283,6 @@ class Pipeline(ABC):
         self, photos: Sequence[PhotoLike], *, beam: int | None, top: int, start: str, rerank: Rerank | None
     ) -> list[CaptionResult]:
         self.refuse("caption")
-
-    def _describe(
-        self, photo: PhotoLike, region: Sequence[float] | None, *, top: int, regions: int
-    ) -> list[RegionDescription]:
-        self.refuse("describe")
 
     # Methods for evaluation on a data set.
 

@@ -29,7 +29,7 @@ from deixis.models.captioner.ranking import (
     features,
     shorter_captions,
 )
-from deixis.models.hubness import HubnessCorrection
+from deixis.models.grounding import HubnessCorrection
 from deixis.models.installed import SHIPPED
 from deixis.models.m_rnn.decoding import GeneratedSentence
 from deixis.models.m_rnn.pipeline import CaptionPipeline, load_captioner

@@ -17,15 +17,11 @@ from safetensors.torch import load_file
 from torch import nn
 
 from deixis.errors import DeixisError
-from deixis.models.matching.losses import MatchingObjective
-from deixis.models.matching.networks import TwoBranchNetwork
-from deixis.models.matching.samplers import LabelledPairs, SentenceSampler
-from deixis.models.matching.spec import TwoBranchSettings
 from deixis.models.training.checkpoints import best_epoch, read_checkpoint
 from deixis.models.training.objective import DevScores, LossValue
 from deixis.models.training.run_record import RunDescription
 from deixis.models.training.settings import Settings, TrainSettings
-from deixis.models.training.trainer import WARM_UP, MovingAverage, Outcome, Stepper, learning_rate_at, shape_of
+from deixis.models.training.trainer import MovingAverage, Outcome, Stepper, learning_rate_at
 from tests.models.training import real, tiny
 from tests.models.training.tiny import ABOUT, ROWS, SETTINGS, Tiny, read_log
 
@@ -490,44 +486,3 @@ def test_gradients_on_several_threads_are_summed_in_the_same_order(tmp_path: Pat
         made.train()
         weights.append(network.weight)
     assert torch.equal(*weights)
-
-
-# CUDA graphs.
-
-NETWORK = TwoBranchSettings(hidden_size=32, embedding_dim=16, neighbour_start_epoch=0, text_neighbour_weight=0.1)
-PHOTO = np.repeat(np.arange(40), 3)
-
-
-def test_batches_of_one_shape_share_a_graph() -> None:
-    one, same, other = (LabelledPairs(*torch.ones(4, rows)) for rows in (3, 3, 5))
-    assert shape_of(one) == shape_of(same) != shape_of(other)
-
-
-def test_values_that_are_not_tensors_are_part_of_the_shape() -> None:
-    sampler = SentenceSampler(PHOTO, TwoBranchSettings(neighbour_start_epoch=1), 20)
-    early, late = (next(sampler.epoch(epoch, np.random.default_rng(0))) for epoch in (0, 1))
-    assert shape_of(early) != shape_of(late)
-
-
-def vectors_and_losses(static: bool) -> tuple[torch.Tensor, dict[str, float]]:
-    """The vectors of all texts after some epochs, and the mean losses."""
-    torch.manual_seed(0)
-    visual, text = torch.randn(40, 12), torch.randn(120, 10)
-    network = TwoBranchNetwork(12, 10, NETWORK).cuda()
-    objective = MatchingObjective(NETWORK, visual.cuda(), [text.cuda() if static else text.numpy()])
-    assert objective.static == static
-    sampler = SentenceSampler(PHOTO, NETWORK, 20)
-    stepper = Stepper(network, objective, TrainSettings(learning_rate=1e-3), torch.device("cuda"), len(sampler))
-    number = 0
-    for epoch in range(3 * WARM_UP):
-        for batch in sampler.epoch(epoch, np.random.default_rng(epoch)):
-            stepper.step(number, [batch])
-            number += 1
-    return network.eval().embed_text(text.cuda()).detach(), stepper.mean_losses()
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="recordings are of a GPU, and there is none here")
-def test_replayed_steps_equal_plain_steps() -> None:
-    (texts, losses), (plain_texts, plain_losses) = vectors_and_losses(static=True), vectors_and_losses(static=False)
-    assert losses == pytest.approx(plain_losses, rel=1e-4)
-    torch.testing.assert_close(texts, plain_texts, rtol=0, atol=1e-2)

@@ -181,13 +181,6 @@ class MatchingObjective:
     visual: Features  # of all regions or photos
     text: Sequence[Features]  # of all phrases or sentences; or their word ids and lengths
 
-    @property
-    def static(self) -> bool:
-        """Whether steps can be captured: features are on the GPU, and no text encoder needs lengths on the CPU."""
-        return self.settings.text_encoder == "none" and all(
-            isinstance(side, Tensor) and side.is_cuda for side in (self.visual, *self.text)
-        )
-
     def __call__(self, network: TwoBranchNetwork, batch: TripletBatch) -> LossValue:
         here = move_tensors(batch, next(network.parameters()).device)
         visual = network.embed_visual(_rows(self.visual, batch.visual, here.visual.device))

@@ -81,9 +81,6 @@ class Loss(Protocol[Batch_contra]):
 
     All learned parameters, also a temperature of the loss, belong to the network; what changes with the epoch is
     written into the batch by the sampler.
-
-    A loss with a true attribute `static` neither waits for the GPU nor branches on values there, and its batches are
-    dataclasses of tensors: its steps may be captured as a CUDA graph.
     """
 
     def __call__(self, network: Any, batch: Batch_contra) -> LossValue:

@@ -166,7 +166,7 @@ class Settings:
             if not equals:
                 raise DeixisError(f"--set {assignment}: write it as key=value")
             values[name] = text, f"--set {assignment}"
-        return self._changed(values, _parse_text)
+        return self._changed(values, lambda kind, text, source: _check_value(kind, _read_text(kind, text), source))
 
     def with_values(self, values: Mapping[str, Any], source: str = "") -> Settings:
         """Change settings to values as JSON or TOML holds them; `source` is named in errors."""
@@ -283,11 +283,6 @@ def format_value(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return str(value).lower()
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
-def _parse_text(kind: Any, text: str, source: str) -> Any:
-    """Convert what a user typed to a type."""
-    return _check_value(kind, _read_text(kind, text), source)
 
 
 def _read_text(kind: Any, text: str) -> Any:

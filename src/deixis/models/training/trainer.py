@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import KW_ONLY, dataclass, field, fields, is_dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Generic
+from typing import Generic
 
 import torch
 from torch import Tensor, nn
 
 from deixis.errors import DeixisError, DivergedError
-from deixis.models.networks import move_tensors, tensor_fields
 from deixis.models.training.checkpoints import (
     AVERAGE,
     OPTIMIZER,
@@ -95,74 +93,6 @@ class MovingAverage:
 
 Terms = Mapping[str, Tensor]
 
-WARM_UP = 3
-"""Batches of a shape that are run without a graph before one is captured, as torch initializes on first use."""
-
-MAX_GRAPHS = 64
-"""Maximum number of graphs; batches of other shapes are run without one."""
-
-
-@dataclass(frozen=True)
-class _Captured:
-    graph: torch.cuda.CUDAGraph
-    batch: Any
-    terms: Terms
-
-
-class GraphRunner(Generic[Batch]):
-    """Runs training steps as CUDA graphs where possible, captured once for each shape of batches.
-
-    A step of a small network consists of hundreds of small kernels that take longer to launch than to run; a graph is
-    launched at once. A step must not wait for the GPU, nor branch on values there.
-    """
-
-    def __init__(self, step: Callable[[Batch], Terms], device: torch.device) -> None:
-        self._step = step
-        self._device = device
-        # Capturing needs a stream other than the default one.
-        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        self._graphs: dict[Any, _Captured] = {}
-        self._counts: Counter[Any] = Counter()
-
-    def __call__(self, batch: Batch) -> Terms:
-        usual = torch.cuda.current_stream(self._device)
-        self._stream.wait_stream(usual)
-        with torch.cuda.stream(self._stream):
-            terms = self._run(batch)
-        usual.wait_stream(self._stream)
-        return terms
-
-    def _run(self, batch: Batch) -> Terms:
-        shape = shape_of(batch)
-        self._counts[shape] += 1
-        if shape not in self._graphs:
-            if self._counts[shape] <= WARM_UP or len(self._graphs) >= MAX_GRAPHS:
-                return self._step(batch)
-            self._graphs[shape] = self._capture(batch)
-        captured = self._graphs[shape]
-        for there, new in zip(tensor_fields(captured.batch).values(), tensor_fields(batch).values(), strict=True):
-            there.copy_(new, non_blocking=True)
-        captured.graph.replay()
-        return {name: term.clone() for name, term in captured.terms.items()}
-
-    def _capture(self, batch: Batch) -> _Captured:
-        """Capture a step without running it."""
-        own = move_tensors(batch, self._device)
-        graph = torch.cuda.CUDAGraph()
-        pool = next(iter(self._graphs.values())).graph.pool() if self._graphs else None
-        with torch.cuda.graph(graph, pool=pool, stream=self._stream):
-            terms = self._step(own)
-        return _Captured(graph, own, terms)
-
-
-def shape_of(batch: object) -> tuple[object, ...]:
-    """Return what batches of one graph have in common: the shapes of tensors, and all other values."""
-    if not is_dataclass(batch):
-        raise TypeError(f"expected a dataclass of tensors, not a {type(batch).__name__}")
-    values = (getattr(batch, field.name) for field in fields(batch))
-    return tuple(value.shape if isinstance(value, Tensor) else value for value in values)
-
-
 _OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 
 
@@ -178,16 +108,12 @@ class Stepper(Generic[Batch]):
         steps_per_epoch: int,
     ) -> None:
         self.network = network
-        single = settings.gradient_accumulation == 1
-        self._captured = device.type == "cuda" and single and bool(getattr(loss, "static", False))
-        rate = settings.learning_rate
         self.optimizer = _OPTIMIZERS[settings.optimizer](
             [weight for _, weight in trained_weights(network)],
-            lr=torch.tensor(rate, device=device) if self._captured else rate,
+            lr=settings.learning_rate,
             betas=settings.betas,
             weight_decay=settings.weight_decay,
             fused=device.type == "cuda",  # one kernel instead of dozens
-            capturable=self._captured,
         )
         self.average = MovingAverage(network, settings.ema_decay) if settings.ema_decay else None
         self._loss = loss
@@ -195,9 +121,6 @@ class Stepper(Generic[Batch]):
         self._device = device
         self._steps_per_epoch = steps_per_epoch
         self._losses: dict[str, list[Tensor]] = {}
-        self._train_batch: Callable[[Batch], Terms] = (
-            GraphRunner(self._train_single, device) if self._captured else self._train_single
-        )
 
     def learning_rate(self, step: int) -> float:
         return learning_rate_at(step, self._settings, self._steps_per_epoch)
@@ -206,21 +129,11 @@ class Stepper(Generic[Batch]):
         """Take one step on the mean gradient of some batches."""
         self.network.train()
         seed_step(self._settings.seed, number, self._device)
-        self._set_rate(self.learning_rate(number))
-        terms = [self._train_batch(batches[0])] if len(batches) == 1 else self._train_batches(batches)
-        for each in terms:
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rate(number)
+        for each in self._train_batches(batches):
             for name, term in each.items():
                 self._losses.setdefault(name, []).append(term)
-
-    def _set_rate(self, rate: float) -> None:
-        for group in self.optimizer.param_groups:
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(rate)
-            else:
-                group["lr"] = rate
-
-    def _train_single(self, batch: Batch) -> Terms:
-        return self._train_batches([batch])[0]
 
     def _train_batches(self, batches: Sequence[Batch]) -> list[Terms]:
         """Average the gradients of batches, and step; return the losses and their terms."""
