@@ -13,7 +13,7 @@ from pathlib import Path
 
 from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError
-from deixis.models.grounder.pipeline import GrounderPipeline
+from deixis.models.grounder.model import GrounderPipeline
 from deixis.models.pipeline import load
 
 

@@ -42,8 +42,7 @@ from deixis.evaluation.calibration import calibration_error
 from deixis.evaluation.items import localization_items
 from deixis.language.sentence import Phrase, Sentence
 from deixis.models.base import read_regions
-from deixis.models.grounder.model import PRESENCE
-from deixis.models.grounder.pipeline import GrounderPipeline
+from deixis.models.grounder.model import PRESENCE, GrounderPipeline
 from deixis.models.grounding import EmbeddingPipeline, load_embedding_model, load_grounding_model
 from deixis.models.installed import model_folder
 from deixis.models.presence import PresenceCalibration, PresenceModel, shipped_groups

@@ -54,16 +54,10 @@ def make_coloured(folder: Path, count: int = 24, dev: str = "dev") -> Dataset:
     return Dataset(folder / "data")
 
 
-class WithoutDev(Run):
-    """A run that finds no validation split."""
-
-    dev_split = None
-
-
 def fit_cca(
     dataset: Dataset, settings: CCATrainSettings = SMALL, data: MatchingDataSettings | None = None
 ) -> MatchingPipeline:
     """Fit a CCA without saving it, and without reading the validation split."""
     parts = Settings((data or MatchingDataSettings(), settings))
-    run = WithoutDev(get_spec("cca"), parts, dataset, Path("unused"))
+    run = Run(get_spec("cca"), parts, dataset, Path("unused"))
     return build(run, prepare_data(run))

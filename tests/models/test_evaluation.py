@@ -15,8 +15,7 @@ from deixis.language.vocabulary import Vocabulary
 from deixis.models import evaluation
 from deixis.models.base import read_regions
 from deixis.models.evaluation import search_phrases
-from deixis.models.grounder.model import Grounder
-from deixis.models.grounder.pipeline import GrounderPipeline
+from deixis.models.grounder.model import Grounder, GrounderPipeline
 from deixis.models.grounder.spec import GrounderSettings
 from deixis.models.grounding import EmbeddingPipeline
 from deixis.models.photo_features import PhotoFeatures

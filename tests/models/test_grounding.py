@@ -22,7 +22,7 @@ from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError
 from deixis.evaluation.items import localization_items, regions_of, sentences_of
 from deixis.models.base import append_locations
-from deixis.models.grounder.pipeline import GrounderPipeline
+from deixis.models.grounder.model import GrounderPipeline
 from deixis.models.grounding import (
     ABSENT,
     BoxSet,

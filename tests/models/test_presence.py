@@ -14,8 +14,7 @@ from deixis.data.samples import SAMPLES
 from deixis.errors import DatasetError, DeixisError
 from deixis.language.sentence import Sentence
 from deixis.models.base import RegionInputs
-from deixis.models.grounder.model import PRESENCE
-from deixis.models.grounder.pipeline import GrounderPipeline
+from deixis.models.grounder.model import PRESENCE, GrounderPipeline
 from deixis.models.grounding import EmbeddingPipeline, Grounding, PhotoProposals
 from deixis.models.installed import SHIPPED
 from deixis.models.presence import PresenceCalibration, find_thing, read_groups, shipped_groups

@@ -12,8 +12,7 @@ import torch
 from deixis.data.dataset import Dataset, make_dataset
 from deixis.evaluation.items import localization_items
 from deixis.language.vectors import WordVectors
-from deixis.models.grounder.model import BoxSetSettings, Grounder
-from deixis.models.grounder.pipeline import GrounderPipeline
+from deixis.models.grounder.model import BoxSetSettings, Grounder, GrounderPipeline
 from deixis.models.grounder.spec import GrounderSettings
 from deixis.models.grounder.training import GrounderDataSettings
 from deixis.models.pipeline import load

@@ -122,5 +122,5 @@ SPEC = ModelSpec(
     validation=lazy("deixis.models.grounder.training:validation"),
     finish=lazy("deixis.models.grounder.training:finish"),
     selectable_epochs=False,
-    load=lazy("deixis.models.grounder.pipeline:GrounderPipeline.from_artifact"),
+    load=lazy("deixis.models.grounder.model:GrounderPipeline.from_artifact"),
 )

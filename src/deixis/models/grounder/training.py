@@ -9,9 +9,8 @@ from deixis.errors import DatasetError
 from deixis.language.vocabulary import Vocabulary
 from deixis.language.word_table import WordTable
 from deixis.models.grounder.data import GroundingExamples, build_vocabulary, collect_examples
-from deixis.models.grounder.model import Grounder
+from deixis.models.grounder.model import Grounder, GrounderPipeline
 from deixis.models.grounder.objective import GroundingObjective, GroundingSampler, score_examples
-from deixis.models.grounder.pipeline import GrounderPipeline
 from deixis.models.grounder.spec import GrounderDataSettings, GrounderSettings
 from deixis.models.photo_features import PhotoFeatures
 from deixis.models.training.data import EncoderVectors, read_encoder_vectors
