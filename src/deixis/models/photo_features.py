@@ -56,6 +56,10 @@ class PhotoFeatures:
         return replace(self, photo_vector="photo" if contents.dimension == contents.channels else kind)
 
     @property
+    def sentence_count(self) -> int:
+        return len(self.photos.sentence_rows()[0])
+
+    @property
     def region_size(self) -> int:
         return self.store.contents.channels + (LOCATION_SIZE if self.location_weight else 0)
 

@@ -14,7 +14,6 @@ from torch.nn.functional import normalize
 
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.matching.losses import (
-    HardestLoss,
     LogisticObjective,
     MatchingLoss,
     MatchingObjective,
@@ -100,17 +99,6 @@ def plain_triplet_loss(loss: TripletLoss, visual: Tensor, text: Tensor, batch: T
     return total / batch.size
 
 
-def plain_hardest_loss(loss: HardestLoss, visual: Tensor, text: Tensor, batch: TripletBatch) -> float:
-    total, kinds = 0.0, triplets(visual, text, batch)
-    for name in ("visual_to_text", "text_to_visual"):
-        hinges = [
-            max([0.0, *(loss.margin - float(target @ positive) + float(target @ negative) for negative in negatives)])
-            for target, positive, negatives in kinds[name]
-        ]
-        total += sum(hinges) / len(hinges)
-    return total
-
-
 def plain_softmax_loss(loss: SoftmaxLoss, visual: Tensor, text: Tensor, batch: TripletBatch) -> float:
     total, kinds = 0.0, triplets(visual, text, batch)
     temperature = max(0.01, math.exp(loss.log_temperature.item()))
@@ -135,8 +123,6 @@ TRIPLET_LOSSES = [
 ]
 LOSSES: list[tuple[MatchingLoss, Callable[..., float]]] = [
     *((loss, plain_triplet_loss) for loss in TRIPLET_LOSSES),
-    (HardestLoss(), plain_hardest_loss),
-    (HardestLoss(margin=0.9), plain_hardest_loss),
     (SoftmaxLoss(torch.tensor(math.log(0.07), dtype=torch.float64)), plain_softmax_loss),
     (SoftmaxLoss(torch.tensor(math.log(0.5), dtype=torch.float64), label_smoothing=0.1), plain_softmax_loss),
     (SoftmaxLoss(torch.tensor(-9.0, dtype=torch.float64)), plain_softmax_loss),
@@ -237,7 +223,7 @@ def features(rows: int, size: int, dtype: type = np.float32) -> np.ndarray:
 
 
 @pytest.mark.parametrize("as_tensor", [False, True])
-@pytest.mark.parametrize("loss", ["triplet", "hardest", "softmax"])
+@pytest.mark.parametrize("loss", ["triplet", "softmax"])
 def test_the_objective_embeds_the_rows_that_a_batch_names(loss: str, as_tensor: bool) -> None:
     settings = replace(SMALL, loss=loss, standardize_images=True)  # type: ignore[arg-type]
     visual, text = features(len(PHRASES.boxes), 5, np.float16), features(len(PHRASES.phrases), 4)

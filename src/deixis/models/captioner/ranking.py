@@ -359,8 +359,8 @@ def is_grammatical(sentence: GeneratedSentence, start: Sequence[str] = ()) -> bo
     return TaggedCaption.from_sentence(sentence, start).is_grammatical
 
 
-# Grammar, English only. The rules find what caption models get wrong, not every error: a noun phrase without its noun, an
-# article or number that does not fit, a repetition, an unfinished ending, a verb that does not fit its subject.
+# Grammar, English only. The rules find what caption models get wrong, not every error: a noun phrase without its noun,
+# an article or number that does not fit, a repetition, an unfinished ending, a verb that does not fit its subject.
 
 WRONG_ARTICLE = "wrong article"
 DOUBLED_WORD = "doubled word"

@@ -50,7 +50,7 @@ def prepare_data(run: Run) -> CCAData:
     train = run.read_training_photos(source, boxes=data.uses_regions, sentences=data.uses_sentences)
     counts, region_phrases = {}, None
     if data.uses_sentences:
-        counts["sentences"] = len(train.photos.sentence_rows()[0])
+        counts["sentences"] = train.sentence_count
     if data.uses_regions:
         regions = region_set(train, data, where=str(run.dataset.path), gold_only=True, on_progress=run.on_progress)
         region_phrases = regions, phrase_vectors(texts.fitted, regions.pairs.phrases, run.on_progress)

@@ -126,7 +126,7 @@ def _losses(scores: Tensor, contrast: Tensor, settings: HMLSTMSettings) -> Tenso
         logits = scores / settings.temperature
         return contrastive_cross_entropies(logits.diagonal(), logits, contrast)
     hinges = ranking_hinges(scores.diagonal(), scores.masked_fill(~contrast, -torch.inf), settings.margin)
-    return hinges.amax(dim=1) if settings.loss == "hardest" else hinges.sum(dim=1)
+    return hinges.sum(dim=1)
 
 
 @dataclass(frozen=True)

@@ -58,8 +58,7 @@ class HMLSTMSettings:
     margin
         m of eq. 9.
     loss
-        triplet (eq. 9), hardest (only the contrastive phrase and region with the highest loss) or softmax (cross
-        entropy over the positive and the contrastive items).
+        triplet (eq. 9), or softmax (cross entropy over the positive and the contrastive items).
     temperature
         Temperature of the softmax loss.
     negatives_from
@@ -90,7 +89,7 @@ class HMLSTMSettings:
     delta_dropout: float = 0.2
     dropout: float = 0.0
     margin: float = 0.2
-    loss: Literal["triplet", "hardest", "softmax"] = "triplet"
+    loss: Literal["triplet", "softmax"] = "triplet"
     temperature: float = 0.05
     negatives_from: Literal["photo", "batch"] = "photo"
     identical_text_is_negative: bool = False

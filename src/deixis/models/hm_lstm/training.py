@@ -29,7 +29,6 @@ from deixis.models.hm_lstm.model import HMLSTM, HMLSTMPipeline
 from deixis.models.hm_lstm.objective import PairObjective, PairSampler
 from deixis.models.hm_lstm.spec import HMLSTMDataSettings, HMLSTMSettings
 from deixis.models.photo_features import PhotoFeatures
-from deixis.models.training.data import has_sentences
 from deixis.models.training.objective import DevScores, Stage, Validation, retrieval_scores
 from deixis.models.training.reproducibility import seeded
 from deixis.models.training.runner import Run, TrainingData, proposals_of, provenance_of
@@ -81,7 +80,7 @@ def _parse(run: Run, features: PhotoFeatures, gold: bool = False) -> ParsedPhoto
 def validation(run: Run, data: HMLSTMTrainingData, photos: Photos) -> Validation | None:
     """Score retrieval; the mean recall selects the best epoch of each stage."""
     dev = run.read_photos(photos, run.settings[HMLSTMDataSettings].feature_source)
-    if not has_sentences(dev):
+    if not dev.sentence_count:
         return None
     parsed = _parse(run, dev)
     return Validation(dev, lambda pipeline: score_retrieval(pipeline.model, parsed))

@@ -33,7 +33,7 @@ from deixis.models.m_rnn.spec import (
 from deixis.models.networks import word_tensors
 from deixis.models.photo_features import PhotoFeatures, find_or_compute_features
 from deixis.models.provenance import EncoderInfo, Provenance
-from deixis.models.training.data import refuse_no_photos, training_photos
+from deixis.models.training.data import training_photos
 from deixis.models.training.objective import DevScores, Stage, Validation
 from deixis.models.training.reproducibility import seeded
 from deixis.models.training.runner import Run, TrainingData, encoder_of
@@ -52,7 +52,7 @@ class Captions:
     @classmethod
     def of(cls, features: PhotoFeatures) -> Captions | None:
         """Read the captions of photos; None if they have none."""
-        if not len(features.photos.sentence_rows()[0]):
+        if not features.sentence_count:
             return None
         gold = sentences_of(features.photos)
         words = [tuple(words_in(text)) for text in gold.texts]
@@ -172,14 +172,13 @@ def prepare_consensus(run: Run) -> ConsensusData:
         )
     also = [Path(data.features_dir)] if data.features_dir else []
     train = find_or_compute_features(captioner.encoder, run.dataset, photos, also=also, on_progress=run.on_progress)
-    refuse_no_photos(run.dataset, train, run.train_split)
+    run.refuse_empty(train)
     dev = None
     for photos in islice(run.validation.values(), 1 if settings.tune else 0):
         dev = find_or_compute_features(captioner.encoder, run.dataset, photos, also=also, on_progress=run.on_progress)
-        dev = dev if len(dev.photos.sentence_rows()[0]) else None
-    sentences = len(train.photos.sentence_rows()[0])
-    texts = f"{sentences:,} captions"
-    return ConsensusData(train=train, dev=dev, sentences=sentences, texts=texts, captioner=captioner)
+        dev = dev if dev.sentence_count else None
+    texts = f"{train.sentence_count:,} captions"
+    return ConsensusData(train=train, dev=dev, sentences=train.sentence_count, texts=texts, captioner=captioner)
 
 
 def build_consensus(run: Run, data: ConsensusData) -> ConsensusPipeline:

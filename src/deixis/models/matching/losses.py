@@ -1,4 +1,4 @@
-"""Losses: eq. 6 and eq. 7 of the two-branch paper, and two others.
+"""Losses: eq. 6 and eq. 7 of the two-branch paper, and a softmax.
 
 A loss on a `TripletBatch` takes unit vectors, (V, d) of its `visual` and (T, d) of its `text`. `MatchingObjective` and
 `LogisticObjective` combine features, network and loss for the training loop.
@@ -106,26 +106,6 @@ class TripletLoss:
 
 
 @dataclass(frozen=True)
-class HardestLoss:
-    """[m − s(target, positive) + s(target, hardest negative)]₊ with the cosine s: the sum of the means per direction.
-
-    After Faghri et al., VSE++ (BMVC 2018). A target without negatives adds 0.
-    """
-
-    margin: float = 0.2
-
-    def __call__(self, visual: Tensor, text: Tensor, batch: TripletBatch) -> LossValue:
-        return LossValue(
-            self._hinges(to_text(visual, text, batch)).mean() + self._hinges(to_visual(visual, text, batch)).mean()
-        )
-
-    def _hinges(self, triplets: Triplets) -> Tensor:
-        cosines = hardest_negatives(triplets.targets, triplets.pool, triplets.allowed, 1)
-        near = (triplets.targets * triplets.positives).sum(dim=1)
-        return ranking_hinges(near, cosines, self.margin)[:, 0]
-
-
-@dataclass(frozen=True)
 class SoftmaxLoss:
     """InfoNCE (van den Oord et al., 2018): cross entropy of the positive among the negatives, mean of both directions.
 
@@ -166,8 +146,6 @@ def matching_loss(settings: TwoBranchSettings, log_temperature: Tensor | None = 
             settings.margin,
             settings.max_negatives,
         )
-    if settings.loss == "hardest":
-        return HardestLoss(settings.margin)
     if log_temperature is None:
         raise DeixisError("loss=softmax: the network has no temperature; build it with the same settings")
     return SoftmaxLoss(log_temperature, settings.label_smoothing)

@@ -55,9 +55,9 @@ class TwoBranchSettings:
     delta_dropout
         With word_vectors=shipped: share of words whose trained difference is left out, in training.
     loss
-        triplet (eq. 6), hardest (only the hardest negative counts) or softmax (over all negatives).
+        triplet (eq. 6), or softmax (over all negatives).
     margin
-        Margin m of eq. 6, for triplet and hardest.
+        Margin m of eq. 6.
     max_negatives
         K of Algorithm 1: negatives per target and positive.
     visual_to_text_weight
@@ -104,7 +104,7 @@ class TwoBranchSettings:
     text_branch_size: int = 0
     word_dropout: float = 0.0
     delta_dropout: float = 0.2
-    loss: Literal["triplet", "hardest", "softmax"] = "triplet"
+    loss: Literal["triplet", "softmax"] = "triplet"
     margin: float = 0.05
     max_negatives: int = 30
     visual_to_text_weight: float = 1.0

@@ -200,10 +200,6 @@ def read_photos(
     return replace(features, location_weight=source.location_weight).with_photo_vector(source.photo_vector)
 
 
-def has_sentences(features: PhotoFeatures) -> bool:
-    return len(features.photos.sentence_rows()[0]) > 0
-
-
 @dataclass(frozen=True)
 class EncoderVectors:
     """The word vectors of a text encoder: frozen ones, or those that word embeddings start from, or neither."""
@@ -232,10 +228,3 @@ def read_encoder_vectors(name: str, word_dim: int) -> EncoderVectors:
             f"set word_dim={vectors.dimension}"
         )
     return EncoderVectors(frozen=vectors) if name == SHIPPED else EncoderVectors(initial=vectors)
-
-
-def refuse_no_photos(dataset: Dataset, features: PhotoFeatures, split: str) -> None:
-    """Refuse a split without any photo that has features."""
-    if not len(features.photos):
-        why = f", the first: {features.left_out[0]}" if features.left_out else ""
-        raise DatasetError(f"{dataset.path}: no photo of split {split!r} has features{why}")

@@ -28,9 +28,7 @@ from deixis.models.training.data import (
     DataSettings,
     FeatureSource,
     RegionDataSettings,
-    has_sentences,
     read_photos,
-    refuse_no_photos,
     training_photos,
     validation_split,
 )
@@ -147,9 +145,16 @@ class Run:
     ) -> PhotoFeatures:
         """Read the features of the training photos; on request, refuse photos without boxes or sentences."""
         train = self.read_photos(training_photos(self.dataset, self.train_split, boxes=boxes), source)
-        refuse_no_photos(self.dataset, train, self.train_split)
-        if sentences and not has_sentences(train):
-            raise DatasetError(f"{self.dataset.path}: no photo of split {self.train_split!r} has a sentence")
+        return self.refuse_empty(train, sentences=sentences)
+
+    def refuse_empty(self, train: PhotoFeatures, *, sentences: bool = False) -> PhotoFeatures:
+        """Refuse training photos of which none has features or, on request, a sentence."""
+        where = f"{self.dataset.path}: no photo of split {self.train_split!r} has"
+        if not len(train.photos):
+            why = f", the first: {train.left_out[0]}" if train.left_out else ""
+            raise DatasetError(f"{where} features{why}")
+        if sentences and not train.sentence_count:
+            raise DatasetError(f"{where} a sentence")
         return train
 
     def prepare_validation(self, data: TrainingData) -> dict[str, Validation]:
