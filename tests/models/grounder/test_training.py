@@ -16,7 +16,6 @@ from deixis.models.grounder.model import BoxSetSettings, Grounder, GrounderPipel
 from deixis.models.grounder.spec import GrounderSettings
 from deixis.models.grounder.training import GrounderDataSettings
 from deixis.models.pipeline import load
-from deixis.models.training.checkpoints import read_checkpoint
 from deixis.models.training.runner import TrainResult, train
 from deixis.models.training.settings import Settings, TrainSettings
 
@@ -88,26 +87,6 @@ def test_the_selection_of_boxes_is_fitted_to_the_training_photos(
         assert prediction.selected is not None
         best = prediction.boxes[np.argmax(prediction.scores)]
         assert len(prediction.selected) > 1 or np.allclose(prediction.selected, best)
-
-
-def test_a_stopped_run_continues_bit_for_bit(dataset: Dataset, quarters_store: Path, tmp_path: Path) -> None:
-    class EnoughError(Exception):
-        pass
-
-    def stop(description: str, done: int, total: int | None) -> None:
-        if done == 6 and "loss" in description:
-            raise EnoughError
-
-    options = {
-        "settings": replace(SMALL, dropout=0.3, word_dropout=0.2, num_layers=1, presence_weight=0.5),
-        "training": replace(BRIEF, log_every=1, save_every=2, ema_decay=0.9),
-    }
-    fitted(dataset, quarters_store, tmp_path / "unbroken", **options)
-    with pytest.raises(EnoughError):
-        fitted(dataset, quarters_store, tmp_path / "run", on_progress=stop, **options)
-    fitted(dataset, quarters_store, tmp_path / "run", resume=True, **options)
-    ours, theirs = (read_checkpoint(tmp_path / name / "last.safetensors")[0] for name in ("run", "unbroken"))
-    assert all(torch.equal(ours[name], tensor) for name, tensor in theirs.items())
 
 
 def test_word_vectors_initialize_word_embeddings(dataset: Dataset, quarters_store: Path, tmp_path: Path) -> None:

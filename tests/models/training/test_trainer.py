@@ -22,7 +22,7 @@ from deixis.models.training.objective import DevScores, LossValue
 from deixis.models.training.run_record import RunDescription
 from deixis.models.training.settings import Settings, TrainSettings
 from deixis.models.training.trainer import MovingAverage, Outcome, Stepper, learning_rate_at
-from tests.models.training import real, tiny
+from tests.models.training import tiny
 from tests.models.training.tiny import ABOUT, ROWS, SETTINGS, Tiny, read_log
 
 
@@ -247,16 +247,6 @@ def test_a_run_interrupted_at_any_step_resumes_bit_for_bit(tmp_path: Path, unbro
     assert (tmp_path / "run" / "last.safetensors").exists() == (last_step >= 4)
     Tiny(FULL).trainer(tmp_path / "run").train(resume=True)
     assert same_run(tmp_path / "run", unbroken)
-
-
-@pytest.mark.parametrize("name", real.MODELS)
-def test_the_papers_models_resume_bit_for_bit_on_two_threads(tmp_path: Path, name: str) -> None:
-    settings = replace(real.SETTINGS, threads=2, save_every=3)
-    real.trainer(tmp_path / "unbroken", name, settings).train()
-    with pytest.raises(KilledError):
-        real.trainer(tmp_path / "run", name, settings, kill_at(4)).train()
-    real.trainer(tmp_path / "run", name, settings).train(resume=True)
-    assert same_run(tmp_path / "run", tmp_path / "unbroken")
 
 
 def test_resuming_a_finished_run_changes_nothing_and_restores_a_missing_model(run: Path, plain: Path) -> None:
