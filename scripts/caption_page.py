@@ -25,11 +25,10 @@ from deixis.data.dataset import Dataset
 from deixis.data.images import open_photo
 from deixis.data.records import Photo
 from deixis.errors import DeixisError, PhotoError
-from deixis.models.m_rnn.consensus import oracle_scores
+from deixis.models.m_rnn.consensus import Reranker, oracle_scores
 from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence
 from deixis.models.m_rnn.evaluation import CaptionerScores, score_captioner
 from deixis.models.m_rnn.pipeline import CaptionPipeline, CaptionResult, load_captioner
-from deixis.models.m_rnn.reranking import Reranker
 from deixis.models.photo_features import PhotoFeatures
 from deixis.storage.atomic import new_file
 

@@ -24,11 +24,18 @@ from deixis.evaluation.predictions import Prediction
 from deixis.evaluation.retrieval import Ranking, recall_at_k, region_retrieval
 from deixis.language.vectors import WordVectors
 from deixis.models.evaluation import EvaluationData, phrase_scores, search_phrases
-from deixis.models.m_rnn.consensus import Candidates, best_first, cross_validated_order, oracle_scores
+from deixis.models.m_rnn.consensus import (
+    Candidates,
+    Neighbours,
+    RerankConfig,
+    best_first,
+    cross_validated_order,
+    neighbour_vectors,
+    oracle_scores,
+)
 from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence
 from deixis.models.m_rnn.evaluation import caption_perplexity
 from deixis.models.m_rnn.pipeline import CaptionPipeline
-from deixis.models.m_rnn.reranking import Neighbours, RerankConfig, neighbour_vectors
 from deixis.models.photo_features import find_or_compute_features
 from deixis.models.pipeline import Pipeline
 from deixis.models.training import runner as training_runner

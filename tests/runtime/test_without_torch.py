@@ -121,7 +121,7 @@ print(len(model.describe(photos[4], top=2, regions=3)))
 def test_captions_are_written_scored_and_reranked(run: Run) -> None:
     code = """
 import numpy as np
-from deixis.models.m_rnn.reranking import Neighbours, Reranker
+from deixis.models.m_rnn.consensus import Neighbours, Reranker
 
 captioner = deixis.load("captioner")
 found = captioner.caption(photos[:2], top=3)

@@ -567,7 +567,7 @@ def _photo_statistics(
 
 
 def _ranker(on: EvaluationData, pipeline: CaptionPipeline, rerank: Reranking, neighbours: Name | None) -> Ranker | None:
-    from deixis.models.m_rnn.reranking import Oracle
+    from deixis.models.m_rnn.consensus import Oracle
 
     if rerank != "bleu-oracle" and rerank != "cider-oracle":
         return pipeline.ranker(rerank, neighbours)

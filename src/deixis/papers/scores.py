@@ -19,11 +19,17 @@ from deixis.evaluation.ranked_boxes import NEVER
 from deixis.evaluation.retrieval import Ranking, recall_at_k
 from deixis.models.base import Scorer
 from deixis.models.evaluation import EvaluationData, phrase_scores, score_ranking
-from deixis.models.m_rnn.consensus import Candidates, cross_validated_order
+from deixis.models.m_rnn.consensus import (
+    Candidates,
+    Neighbours,
+    Oracle,
+    RerankConfig,
+    cross_validated_order,
+    neighbour_vectors,
+)
 from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence
 from deixis.models.m_rnn.evaluation import score_captioner
 from deixis.models.m_rnn.model import MRNN, PhotoInputs, photo_arrays
-from deixis.models.m_rnn.reranking import Neighbours, Oracle, RerankConfig, neighbour_vectors
 from deixis.models.matching.combined import ENTITIES, PARTS_ALONE, TWO_BRANCH, Combined, WithParts
 from deixis.papers.results import ModelScores
 from deixis.papers.tables import CaptionOptions, Weights, find_table

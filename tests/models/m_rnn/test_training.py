@@ -11,10 +11,9 @@ import deixis
 from deixis.data.dataset import Dataset, make_dataset
 from deixis.errors import DatasetError, DeixisError
 from deixis.evaluation.captions import caption_scores
-from deixis.models.m_rnn.consensus import Candidates, RerankSettings, tune
+from deixis.models.m_rnn.consensus import Candidates, Neighbours, RerankSettings, load_neighbours, tune
 from deixis.models.m_rnn.decoding import Decoding
 from deixis.models.m_rnn.pipeline import load_captioner
-from deixis.models.m_rnn.reranking import Neighbours, load_neighbours
 from deixis.models.m_rnn.spec import CaptionDataSettings, ConsensusSettings
 from deixis.models.photo_features import find_or_compute_features
 from deixis.models.training.runner import TrainResult, train

@@ -9,7 +9,7 @@ In the order of the paper:
 - `model`: the network with its vocabulary; `pipeline`: with an image encoder;
 - `training`: the functions of the specifications;
 - `evaluation`: perplexity (equation 5) and caption scores on a data set;
-- `consensus`, `reranking`: consensus reranking (section 8).
+- `consensus`: consensus reranking (section 8).
 
 `deixis.models.captioner` extends all of it to the captioner that deixis ships.
 """

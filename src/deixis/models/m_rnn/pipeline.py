@@ -25,8 +25,7 @@ from deixis.vision.feature_map import FeatureMap
 
 if TYPE_CHECKING:
     from deixis.evaluation.items import Regions
-    from deixis.models.m_rnn.consensus import CaptionMeasure
-    from deixis.models.m_rnn.reranking import Reranker
+    from deixis.models.m_rnn.consensus import CaptionMeasure, Reranker
     from deixis.models.photo_features import PhotoFeatures
 
 BEAM, RERANK_BEAM = 5, 10
@@ -157,7 +156,7 @@ class CaptionPipeline(Pipeline):
         return self._rerankers[key]
 
     def _open_reranker(self, rerank: CaptionMeasure, neighbours: str | PathLike[str] | None) -> Reranker:
-        from deixis.models.m_rnn.reranking import open_reranker
+        from deixis.models.m_rnn.consensus import open_reranker
 
         return open_reranker(rerank, self, neighbours)
 

@@ -237,6 +237,6 @@ CONSENSUS = ModelSpec(
     build=lazy("deixis.models.m_rnn.training:build_consensus"),
     objective=lambda run, model, data: None,
     validation=lazy("deixis.models.m_rnn.training:consensus_validation"),
-    load=lazy("deixis.models.m_rnn.reranking:ConsensusPipeline.from_artifact"),
+    load=lazy("deixis.models.m_rnn.consensus:ConsensusPipeline.from_artifact"),
     next_command=lambda result: f"deixis caption PHOTO --model {result.path}",
 )

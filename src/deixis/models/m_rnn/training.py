@@ -16,13 +16,23 @@ from deixis.errors import DatasetError, DeixisError
 from deixis.evaluation.captions import caption_scores
 from deixis.evaluation.items import sentences_of
 from deixis.language.vocabulary import Vocabulary
-from deixis.models.m_rnn.consensus import Candidates, CaptionMeasure, RerankSettings, cross_validated_order, tune
+from deixis.models.m_rnn.consensus import (
+    FOLDER,
+    Candidates,
+    CaptionMeasure,
+    ConsensusPipeline,
+    Neighbours,
+    RerankConfig,
+    RerankSettings,
+    cross_validated_order,
+    neighbour_vectors,
+    tune,
+)
 from deixis.models.m_rnn.decoding import GeneratedSentence
 from deixis.models.m_rnn.evaluation import caption_perplexity
 from deixis.models.m_rnn.model import MRNN, PhotoArrays
 from deixis.models.m_rnn.objective import CaptionSampler, LikelihoodObjective
 from deixis.models.m_rnn.pipeline import CaptionPipeline, load_captioner
-from deixis.models.m_rnn.reranking import FOLDER, ConsensusPipeline, Neighbours, RerankConfig, neighbour_vectors
 from deixis.models.m_rnn.spec import (
     MONITOR,
     CaptionDataSettings,
