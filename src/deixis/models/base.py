@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
+from deixis.geometry import Boxes
 from deixis.language.features.base import Text, words_of
 from deixis.language.vectors import WordVectors
 from deixis.language.vocabulary import Vocabulary
@@ -26,6 +27,7 @@ from deixis.storage.artifacts import Artifact, Storable
 if TYPE_CHECKING:
     from torch import nn
 
+    from deixis.vision.feature_map import FeatureMap
     from deixis.vision.feature_store import FeatureStore
 
 
@@ -134,6 +136,12 @@ class RegionInputs:
 
     def __len__(self) -> int:
         return len(self.vectors)
+
+    @classmethod
+    def of(cls, features: FeatureMap, boxes: Boxes, objectness: NDArray[Any], *, cells: bool = False) -> Self:
+        """Boxes of a photo in pixels as models take them, with its feature map on request."""
+        shares = boxes / np.tile(features.size, 2)
+        return cls(features.regions(boxes), shares, objectness, features.whole, features.cells if cells else None)
 
 
 def read_regions(store: FeatureStore, photo_id: str, max_proposals: int, *, cells: bool = False) -> RegionInputs:

@@ -191,6 +191,10 @@ class PhotoProposals:
     features: FeatureMap
     proposals: Proposals
 
+    def inputs(self, *, cells: bool = False) -> RegionInputs:
+        """The proposals as models take them, with the feature map on request."""
+        return RegionInputs.of(self.features, self.proposals.boxes, self.proposals.scores, cells=cells)
+
 
 @dataclass(frozen=True, eq=False)
 class BoxSet:
@@ -415,7 +419,7 @@ class EmbeddingPipeline(RegionPipeline):
 
     def score_phrases(self, regions: PhotoProposals, sentence: Sentence, phrases: Sequence[Phrase]) -> PhraseScores:
         boxes = regions.proposals.boxes
-        visual = self.encode_regions(make_region_inputs(regions))
+        visual = self.encode_regions(regions.inputs())
         scores = self.compare(visual, self.encode_phrases([phrase.text for phrase in phrases])).T
         # Vectors have unit length, so that their dot products are cosines.
         return PhraseScores(scores, np.broadcast_to(boxes, (*scores.shape, 4)), are_cosines=self.has_common_space)
@@ -489,18 +493,6 @@ class EmbeddingPipeline(RegionPipeline):
             return np.asarray(crops)
         features = encoder.encode(photos)
         return np.stack([each.photo_vector(kind, crop) for each, crop in zip(features, crops, strict=True)])
-
-
-def make_region_inputs(regions: PhotoProposals, *, cells: bool = False) -> RegionInputs:
-    """The proposals of a photo as models take them, with its feature map on request."""
-    features, proposals = regions.features, regions.proposals
-    return RegionInputs(
-        features.regions(proposals.boxes),
-        proposals.boxes / np.tile(features.size, 2),
-        proposals.scores,
-        features.whole,
-        features.cells if cells else None,
-    )
 
 
 def load_grounding_model(model: str | PathLike[str] = DEFAULT) -> RegionPipeline:

@@ -27,7 +27,6 @@ from deixis.models.grounding import (
     RegionPipeline,
     load_embedding_model,
     load_grounding_model,
-    make_region_inputs,
 )
 from deixis.models.installed import SHIPPED
 from deixis.storage.checksums import unseal
@@ -126,7 +125,7 @@ class PhotoScorer:
             for found in self.region_model.propose_batch(waiting[begin : begin + _PHOTOS_AT_ONCE]):
                 boxes, scores = found.proposals.boxes[:_MAX_REGIONS], found.proposals.scores[:_MAX_REGIONS]
                 few = replace(found, proposals=replace(found.proposals, boxes=boxes, scores=scores))
-                yield self._encode(make_region_inputs(few))
+                yield self._encode(few.inputs())
 
     def read_photos(self, features: PhotoFeatures) -> Iterator[ScoredPhoto]:
         """Photos of a data set, given the features of the region model with region proposals."""

@@ -30,7 +30,6 @@ from deixis.models.base import RegionInputs
 from deixis.models.installed import SHIPPED
 from deixis.models.pipeline import Pipeline, load_once
 from deixis.storage.artifacts import Artifact, damaged, read_artifact
-from deixis.vision.feature_map import FeatureMap
 from deixis.vision.proposals import Proposals
 
 if TYPE_CHECKING:
@@ -272,10 +271,10 @@ class Describer:
         image = open_image(photo)
         boxes = None if region is None else np.array([clip_region(region, image.size)])
         proposed = self.pipeline.propose(image)
-        features, proposals = proposed.features, proposed.proposals
-        inputs = self._inputs(features, proposals.boxes, proposals.scores)
+        proposals = proposed.proposals
+        inputs = proposed.inputs()
         if boxes is not None:
-            of_region = self._inputs(features, boxes, estimate_objectness(boxes, proposals))
+            of_region = RegionInputs.of(proposed.features, boxes, estimate_objectness(boxes, proposals))
             return self._describe(boxes, self.pipeline.encode_regions(of_region), inputs, top)
         if not len(proposals.boxes):
             return []
@@ -340,10 +339,6 @@ class Describer:
             max_similarity=_SAME_PHRASE,
         )
         return candidates[np.sort(chosen)]
-
-    def _inputs(self, features: FeatureMap, boxes: Boxes, objectness: NDArray[np.float64]) -> RegionInputs:
-        shares = boxes / np.tile(features.size, 2)
-        return RegionInputs(features.regions(boxes), shares, objectness, features.whole)
 
     def _similarity(self, phrase: int, others: NDArray[np.intp]) -> Floats:
         """Similarity of phrases by their words and by their vectors."""

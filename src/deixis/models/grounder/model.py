@@ -26,7 +26,7 @@ from deixis.language.words import stated_count
 from deixis.models.base import MAX_WORDS, Embedder, RegionInputs, WordNetworkModel, read_regions, word_vectors
 from deixis.models.describer.description import DescriptionSettings
 from deixis.models.grounder.spec import GrounderSettings
-from deixis.models.grounding import BoxSet, PhotoProposals, PhraseScores, RegionPipeline, make_region_inputs
+from deixis.models.grounding import BoxSet, PhotoProposals, PhraseScores, RegionPipeline
 from deixis.models.presence import PresenceCalibration, PresenceModel
 from deixis.runtime import Functions
 from deixis.storage.artifacts import Artifact
@@ -460,7 +460,7 @@ class GrounderPipeline(RegionPipeline):
         return self.model.prepare_visual(regions)
 
     def score_phrases(self, regions: PhotoProposals, sentence: Sentence, phrases: Sequence[Phrase]) -> PhraseScores:
-        inputs = make_region_inputs(regions, cells=self.model.settings.use_feature_map)
+        inputs = regions.inputs(cells=self.model.settings.use_feature_map)
         spans = to_word_spans(sentence.tokens, [phrase.span for phrase in phrases])
         found = self.model.ground(inputs, *spans, presence=self._calibrated_presence is None)
         presence = found.presence
