@@ -86,28 +86,6 @@ def test_converted_data_is_imported_unchanged(command: Command, data: Path, form
     assert list(Dataset("again").photos) == list(Dataset(data).photos)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((*IMPORT, "--out", "x"), "--captions FILE or --entities DIR"),
-        ((*IMPORT, "--captions", "nowhere.json", "--out", "x"), "nowhere.json"),
-        ((*IMPORT, "--captions", "a", "--split", "dev", "--out", "x"), "--split dev"),
-        ((*IMPORT, "--captions", "a", "--split", "dev=b", "--split", "dev=c", "--out", "x"), "--split dev"),
-        ((*IMPORT, "--captions", "a", "--captions", "b", "--instances", "c", "--out", "x"), "--instances"),
-        (("data", "stats", "nowhere"), "nowhere"),
-        (("data", "stats"), "Missing argument 'DATA'"),
-        (("data", "convert", "x", "--to", "coco", "--out", "y"), "x: "),
-        (("data", "guess"), "No such command 'guess'"),
-        (("--tpo", "5"), "No such option"),
-    ],
-)
-def test_a_user_error_is_one_line_and_writes_nothing(
-    command: Command, tmp_path: Path, arguments: tuple[str, ...], words: str
-) -> None:
-    assert words in command.error(*arguments)
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.fixture
 def two_files(tmp_path: Path) -> Path:
     """Captions of photo 1 and of photo 2."""
@@ -227,30 +205,10 @@ def test_data_sets_are_merged(command: Command, data: Path) -> None:
     assert Dataset("dev").manifest.splits == {"dev": 1}
 
 
-@pytest.mark.parametrize("split", ["dev", "=more:val", "dev=more", "dev=more:val,", "dev=:val"])
-def test_a_wrong_split_of_a_merge_is_one_line(command: Command, split: str) -> None:
-    _, error = command("data", "merge", "a.data", "b.data", "--split", split, "--out", "both", code=2)
-    assert f"--split {split}" in error
-    assert error.count("\n") == 1
-
-
 def test_a_data_set_is_split_by_rule_and_seed(command: Command, data: Path) -> None:
     photos = len(Dataset(data).photos)
     document = command.json("data", "split", data, "--draw", "dev=1", "--rest", "train", "--seed", 3, "--out", "new")
     assert document == {"out": "new", "photos": photos, "splits": {"dev": 1, "train": photos - 1}, "seed": 3}
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ((), "--rule NAME"),
-        (("--rule", "imagenet"), "coco, flickr30k, iapr"),
-        (("--rule", "coco", "--draw", "dev=1"), "--rule"),
-        (("--draw", "dev=many"), "dev=many"),
-    ],
-)
-def test_a_wrong_rule_of_a_split_is_one_line(command: Command, options: tuple[str, ...], words: str) -> None:
-    assert words in command.error("data", "split", "a.data", *options, "--out", "new")
 
 
 def test_show_draws_a_photo_with_its_gold_phrases_and_boxes(command: Command, data: Path) -> None:
@@ -267,11 +225,6 @@ def test_show_draws_a_photo_with_its_gold_phrases_and_boxes(command: Command, da
     mention = photo.captions[0].mentions[0]
     assert first["text"] == photo.captions[0].phrase(mention)
     assert first["boxes"] == [list(box.xyxy) for box in photo.boxes_of(mention.chain or "")]
-
-
-@pytest.mark.parametrize(("arguments", "word"), [(("nobody",), "nobody"), (("dogs", "--out", "dogs.txt"), "dogs.txt")])
-def test_show_names_what_is_wrong(command: Command, data: Path, arguments: tuple[str, ...], word: str) -> None:
-    assert word in command.error("data", "show", data, *arguments)
 
 
 def test_show_of_a_photo_without_boxes_gives_a_note(command: Command) -> None:

@@ -48,6 +48,31 @@ caption dogs.jpg --sample --temperature inf | temperature
 caption dogs.jpg --sample --temperature nan | temperature
 search dog --top 99999999999 | --top
 data import --captions /dev/zero --out new | /dev/zero
+data import --out x | --captions FILE or --entities DIR
+data import --captions nowhere.json --out x | nowhere.json
+data import --captions a --split dev --out x | --split dev
+data import --captions a --split dev=b --split dev=c --out x | --split dev is used twice
+data import --captions a --captions b --instances c --out x | --instances
+data merge a.data b.data --split dev --out both | --split dev: expected NAME=DATA:SPLIT
+data merge a.data b.data --split =more:val --out both | --split =more:val
+data merge a.data b.data --split dev=more --out both | --split dev=more
+data merge a.data b.data --split dev=more:val, --out both | --split dev=more:val,
+data merge a.data b.data --split dev=:val --out both | --split dev=:val
+data split a.data --out new | --rule NAME
+data split a.data --rule imagenet --out new | coco, flickr30k, iapr
+data split a.data --rule coco --draw dev=1 --out new | --rule
+data split a.data --draw dev=many --out new | dev=many
+data show data nobody | nobody
+data show samples.data dogs --out dogs.txt | dogs.txt
+data stats nowhere | nowhere
+data stats | Missing argument 'DATA'
+data convert x --to coco --out y | x:
+data guess | No such command 'guess'
+serve --index nowhere | nowhere
+serve --token short | --token
+serve --no-token --host 0.0.0.0 | --no-token
+serve --port 99999 | 65535
+--tpo 5 | No such option
 train two-branch --data data --set hidden=1000000000 | hidden
 train two-branch --data data --set hidden_size=1000000000 | hidden_size
 train two-branch --data data --set learning_rate=inf | learning_rate

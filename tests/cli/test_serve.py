@@ -100,16 +100,3 @@ def test_a_port_in_use_is_reported_before_anything_else(command: Command) -> Non
         port = taken.getsockname()[1]
         for arguments in (["serve", "--index", "nowhere"], ["serve", "--share"], ["demo"]):
             assert f"port {port} of" in command.error(*arguments, "--port", port)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("serve", "--index", "nowhere"), "nowhere"),
-        (("serve", "--token", "short"), "--token"),
-        (("serve", "--no-token", "--host", "0.0.0.0"), "--no-token"),
-        (("serve", "--port", "99999"), "65535"),
-    ],
-)
-def test_errors_are_one_line(command: Command, arguments: tuple[str, ...], words: str) -> None:
-    assert words in command.error(*arguments)
