@@ -715,6 +715,10 @@ def test_photos_begin_in_the_upper_half_of_a_phone_held_sideways(browser: Browse
     box = page.locator(".selection").bounding_box()
     assert box is not None
     assert box["height"] < 60
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    last = tiles(page).last.bounding_box()
+    assert last is not None
+    assert last["y"] + last["height"] <= box["y"]
     page.evaluate("document.querySelector('.keys-button').click()")
     expect(page.get_by_role("heading", name="Keys")).to_be_in_viewport()
     context.close()

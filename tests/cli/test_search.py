@@ -86,6 +86,18 @@ def test_a_sentence_and_a_photo_are_combined_by_weight(tmp_path: Path, sample_in
     assert (best(0), best(1)) == ("dogs.jpg", "cat.jpg")
 
 
+def test_quotes_that_the_shell_removes_come_back(tmp_path: Path, command: Command) -> None:
+    folder = tmp_path / 'Ann\'s "best" shots'
+    folder.mkdir()
+    shutil.copy(CAT, folder)
+    command("index", tmp_path, "--into", tmp_path / "index")
+    named = f"in:{folder.name}"
+    for words in ((named,), ("cat", named), ("cat", named, "-red bus"), ("in:Ann's cat",)):
+        hits = command.json("search", *words, "--index", tmp_path / "index", "--all")["hits"]
+        assert [Path(hit["path"]).name for hit in hits] == ["cat.jpg"], words
+    assert command.json("search", "cat", f"-{named}", "--index", tmp_path / "index", "--all")["hits"] == []
+
+
 def test_further_results_are_counted(sample_index: Path, command: Command) -> None:
     _, err = command("search", "in:images", "--index", sample_index, "--top", 4)
     assert "10 more photos; --top N" in err

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
     from deixis.search.results import Hit, SearchResults
 
 
-_SEVERAL_WORDS = re.compile(r'^(?P<key>[+-]|-?in:|camera:|album:)(?!.*\s[+-])(?P<words>[^":]*\s[^":]*)$', re.IGNORECASE)
+_NAMED = re.compile(r'(?P<key>-?in:|camera:|album:)(?!.*\s[+-]\w)(?P<words>[^":][^:]*\s[^:]*)', re.IGNORECASE)
+_SIGNED = re.compile(r'(?P<key>[+-])(?!.*\s[+-]\w)(?P<words>[^":]*\s[^":]*)')
 """A filter or a sign, and several words that the shell has joined."""
 
 
@@ -80,9 +83,9 @@ def search(
         if sentence is None and like is not None:
             hits = photos.like(like, top, after=after, before=before, everything=everything)
         else:
-            hits = photos.search(
-                sentence or "",
-                top,
+            find = partial(
+                photos.search,
+                top=top,
                 explain=explain,
                 after=after,
                 before=before,
@@ -91,6 +94,7 @@ def search(
                 like_weight=weight,
                 exact=exact,
             )
+            hits = _search(find, sentence or "")
     if csv is not None:
         write_csv(csv, hits)
     if links is not None:
@@ -141,9 +145,24 @@ def join_words(words: Sequence[str]) -> str:
     >>> join_words(["dog", "in:Ski Trip", "-red collar"])
     'dog in:"Ski Trip" -"red collar"'
     """
-    if len(words) == 1:
-        return words[0]
-    return " ".join(_SEVERAL_WORDS.sub(r'\g<key>"\g<words>"', word) for word in words)
+    return words[0] if len(words) == 1 else " ".join(map(_quote, words))
+
+
+def _quote(word: str) -> str:
+    if found := _NAMED.fullmatch(word) or _SIGNED.fullmatch(word):
+        escaped = found["words"].replace('"', '""')
+        return f'{found["key"]}"{escaped}"'
+    return word
+
+
+def _search(find: Callable[[str], SearchResults], sentence: str) -> SearchResults:
+    """Search for a sentence, such as in:Ski Trip, first for a folder or an album whose name has several words."""
+    if _NAMED.fullmatch(sentence):
+        with suppress(DeixisError):  # no album has this name
+            named = find(_quote(sentence))
+            if named.searched:
+                return named
+    return find(sentence)
 
 
 def explain_reading(reading: Reading) -> str:
