@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deixis.arrays import BoolArray, Floats, IntArray
+from deixis.evaluation.calibration import calibration_error
 from deixis.evaluation.items import regions_of
 from deixis.geometry import Boxes
 from deixis.models.base import RegionInputs
@@ -27,48 +28,25 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class RegionPhrases:
-    """Gold regions and their phrases.
+    """Gold regions and their phrases."""
 
-    Attributes
-    ----------
-    visual
-        (regions, d) encoded regions.
-    photo
-        (regions,) photo index.
-    said
-        Indices in the bank of the phrases of each region.
-    named
-        All words of the phrases of each region, stemmed.
-    """
-
-    visual: Floats
-    photo: IntArray
-    said: tuple[frozenset[int], ...]
-    named: tuple[frozenset[str], ...]
+    visual: Floats  # (regions, d) encoded regions
+    photo: IntArray  # (regions,) photo index
+    said: tuple[frozenset[int], ...]  # indices in the bank of the phrases of each region
+    named: tuple[frozenset[str], ...]  # all words of the phrases of each region, stemmed
 
 
 @dataclass(frozen=True)
 class DescriptionScores:
-    """Scores of region descriptions.
+    """Scores of region descriptions."""
 
-    Attributes
-    ----------
-    r1, r5, r10, medr
-        Recall@K in percent and median rank, for regions with a phrase of the bank.
-    named
-        Percentage of regions whose phrases contain the last word of the best phrase, usually the object.
-    calibration_error
-        Calibration error of the scores of the best five phrases.
-    regions
-        Number of regions.
-    """
-
+    # Recall@K in percent and median rank, for regions with a phrase of the bank
     r1: float
     r5: float
     r10: float
     medr: float
-    named: float
-    calibration_error: float
+    named: float  # percentage of regions whose phrases contain the last word of the best phrase, usually the object
+    calibration_error: float  # of the scores of the best five phrases
     regions: int
 
 
@@ -96,16 +74,8 @@ def fit_settings(
 ) -> tuple[DescriptionSettings, DescriptionScores]:
     """Choose the prior and the calibration, and evaluate both by five-fold cross-validation over photos.
 
-    The best prior has the highest sum of R@5 and `DescriptionScores.named`.
-
-    Parameters
-    ----------
-    describer
-        Its settings except prior, scale and bias are kept.
-    gold
-        Regions of photos that were not used for training.
-    on_trial
-        Called with every prior and its scores on all photos.
+    The best prior has the highest sum of R@5 and `DescriptionScores.named`. The photos must not have been used for
+    training; `on_trial` is called with every prior and its scores on all photos.
     """
     tried = {prior: _evaluate_prior(describer, gold, prior) for prior in PRIORS}
     folds = gold.photo % FOLDS
@@ -118,24 +88,12 @@ def fit_settings(
     return _chosen(describer.settings, tried), _mean(scores)
 
 
-def score_descriptions(describer: Describer, gold: RegionPhrases) -> DescriptionScores:
-    """Score the descriptions of gold regions by a model with its settings."""
-    return _evaluate_prior(describer, gold, describer.settings.prior).score(describer.settings)
-
-
 @dataclass(frozen=True)
 class _RegionResults:
-    """The results of each region.
+    """The results of each region."""
 
-    Attributes
-    ----------
-    ranks
-        (regions,) rank of the best gold phrase; 0 if the bank has none.
-    scores, correct
-        (regions, 5) scores of the best phrases, and whether the last word of each is in a gold phrase.
-    """
-
-    ranks: IntArray
+    ranks: IntArray  # (regions,) rank of the best gold phrase; 0 if the bank has none
+    # (regions, 5) scores of the best phrases, and whether the last word of each is in a gold phrase
     scores: Floats
     correct: BoolArray
 
@@ -164,19 +122,6 @@ def fit_logistic(scores: Floats, right: BoolArray) -> tuple[float, float]:
     fitted = LogisticCalibrator.fit(scores.reshape(-1, 1), right.ravel(), ridge=_RIDGE / right.size)
     bias, scale = fitted.round().weights
     return scale, bias
-
-
-def calibration_error(chances: Floats, right: BoolArray, bins: int = 10) -> float:
-    """Return the calibration error over bins of equal width.
-
-    Examples
-    --------
-    >>> calibration_error(np.array([0.95, 0.95]), np.array([True, False]))
-    0.45
-    """
-    place = np.minimum((chances * bins).astype(int), bins - 1)
-    gaps = [abs(float(right[place == b].sum()) - float(chances[place == b].sum())) for b in range(bins)]
-    return round(sum(gaps) / len(chances), 10)
 
 
 def _seen(describer: Describer, seen: PhotoFeatures, photo_id: str, boxes: Boxes) -> Floats:

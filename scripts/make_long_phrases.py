@@ -16,10 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from describer_calibration import PRIORS, calibration_error, encode_gold_regions, fit_logistic
+from describer_calibration import PRIORS, encode_gold_regions, fit_logistic
 from phrase_counts import count_long_phrases
 
 from deixis.data.dataset import Dataset
+from deixis.evaluation.calibration import calibration_error
 from deixis.evaluation.captions.people_captions import PeopleCaptions
 from deixis.language.sentence import Sentence
 from deixis.models.describer.description import LONG_PHRASES, Describer, DescriptionSettings, PhraseBank

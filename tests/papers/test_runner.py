@@ -48,7 +48,6 @@ from deixis.papers.runner import (
     add_common_phrases,
     required_models,
     row_applies,
-    values_in_words,
 )
 from deixis.papers.scores import (
     combined_scores,
@@ -684,11 +683,6 @@ def test_common_phrases_of_equal_number_are_in_the_order_of_their_names() -> Non
     counts = {f"“{name}”_n": 3.0 for name in names} | {"“often”_n": 5.0}
     found = add_common_phrases(find_table("entities-5"), [ModelScores(counts)])
     assert [row.label for row in found.rows if row.part == COMMON_PHRASES] == ["often", *sorted(names)]
-
-
-def test_a_note_with_many_values_gives_their_number() -> None:
-    assert values_in_words(("a", "b", "c", "d")) == "a or b or c or d"
-    assert values_in_words(tuple("abcdefgh")) == "8 different values, in the JSON document"
 
 
 def test_the_first_seed_chooses_for_all_and_a_diverged_training_is_not_chosen(

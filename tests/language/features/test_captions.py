@@ -14,7 +14,7 @@ import pytest
 from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.records import Caption, Photo
 from deixis.errors import DeixisError
-from deixis.language.features import TfIdf, captions
+from deixis.language.features import TfIdf
 from deixis.language.features.captions import KINDS, Recipe, build_caption_features, caption_vectors, recipe_of
 from tests.unchecked import without_checksums
 
@@ -169,12 +169,6 @@ def test_other_files_in_the_folder_are_never_removed(tmp_path: Path) -> None:
     assert names == sorted(["captions-of-mine.npy", "fitted-shoes", "manifest.json", fitted, report.manifest.file])
 
 
-def test_the_folder_of_a_data_set_is_an_error(tmp_path: Path, dataset: Dataset) -> None:
-    with pytest.raises(DeixisError, match="data: .*--out"):
-        build_caption_features(dataset.path, dataset, RECIPE)
-    Dataset(dataset.path)
-
-
 @pytest.mark.parametrize(
     ("name", "value"), [("file", "../precious.npy"), ("file", 5), ("learned", "../../x"), ("version", 99)]
 )
@@ -212,12 +206,6 @@ def test_an_emptied_array_is_an_error(tmp_path: Path, dataset: Dataset) -> None:
     (tmp_path / "text" / build_caption_features(tmp_path / "text", dataset, RECIPE).manifest.file).write_bytes(b"")
     with pytest.raises(DeixisError, match="npy: .*run deixis features .* again$"):
         caption_vectors(tmp_path / "text", dataset)
-
-
-def test_a_new_code_version_is_fitted_again(tmp_path: Path, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    build_caption_features(tmp_path / "text", dataset, RECIPE)
-    monkeypatch.setattr(captions, "CODE_VERSION", captions.CODE_VERSION + 1)
-    assert build_caption_features(tmp_path / "text", dataset, RECIPE).fitted
 
 
 def test_files_of_an_interrupted_run_do_not_prevent_another_recipe(
