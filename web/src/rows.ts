@@ -55,16 +55,17 @@ export function layOut<Photo extends Sized>(
       free -= needed + GROUP_GAP;
       continue;
     }
-    let first = begin;
+    let [first, ratios] = [begin, 0];
     for (let place = begin; place < end; place++) {
-      const ratios = all.slice(first - begin, place + 1 - begin);
-      const height = (width - GAP * (place - first)) / sum(ratios);
+      ratios += all[place - begin]!;
+      const height = (width - GAP * (place - first)) / ratios;
       const isFull = height <= wanted;
       if (!isFull && place + 1 < end) continue;
       const shown = Math.min(height, wanted);
-      add(first, shown, ratios.map((ratio) => ratio * shown), first === begin ? title : "");
+      const row = all.slice(first - begin, place + 1 - begin).map((ratio) => ratio * shown);
+      add(first, shown, row, first === begin ? title : "");
       free = !isFull && first === begin && title ? width - needed - GROUP_GAP : 0;
-      first = place + 1;
+      [first, ratios] = [place + 1, 0];
     }
   }
   return { rows, height: Math.max(0, top - GAP) };
@@ -82,8 +83,14 @@ function groupsOf<Photo>(photos: readonly Photo[], titleOf: (photo: Photo) => st
 }
 
 /** The left edges of pictures side by side. */
-const side = (widths: readonly number[], left: number) =>
-  widths.map((_, column) => left + sum(widths.slice(0, column)) + GAP * column);
+function side(widths: readonly number[], left: number): number[] {
+  let next = left;
+  return widths.map((width) => {
+    const own = next;
+    next += width + GAP;
+    return own;
+  });
+}
 
 const sum = (numbers: readonly number[]) => numbers.reduce((one, other) => one + other, 0);
 
