@@ -16,13 +16,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from deixis.evaluation.captions.meteor import normalize
+from deixis.evaluation.captions.meteor import normalize_word, starts_with_letter
 from deixis.language.words import DATA_DIR
 from deixis.tokens import words
 
 IN_THE_JAR = ("synonym/english.synsets", "synonym/english.exceptions", "function/english.words")
 LONGEST_PHRASE = 7
 MIN_COUNT = 2
+
+
+def normalize_words(given: list[str]) -> list[str]:
+    """Normalize the words of a sentence as Meteor does with ``-norm``."""
+    followed = [*map(starts_with_letter, given[1:]), False][: len(given)]
+    return [part for word, before in zip(given, followed, strict=True) for part in normalize_word(word, before)]
 
 
 def write(name: str, lines: Iterable[str]) -> None:
@@ -64,7 +70,7 @@ def phrases_of_captions(folder: Path) -> set[str]:
         names = {Path(name).stem: name for name in archive.namelist() if "Sentences/" in name and name.endswith(".txt")}
         for photo in (folder / "train.txt").read_text().split():
             text = re.sub(r"\[/EN#\S+ ([^\]]*)\]", r"\1", archive.read(names[photo]).decode("utf-8"))
-            for sentence in (normalize(words(line)) for line in text.splitlines()):
+            for sentence in (normalize_words(words(line)) for line in text.splitlines()):
                 for length in range(1, LONGEST_PHRASE + 1):
                     counts.update(" ".join(sentence[i : i + length]) for i in range(len(sentence) - length + 1))
     return {phrase for phrase, times in counts.items() if times >= MIN_COUNT}

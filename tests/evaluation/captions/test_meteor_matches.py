@@ -4,8 +4,10 @@ import gzip
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from deixis.errors import DatasetError
 from deixis.evaluation.captions.meteor_matches import (
@@ -14,59 +16,84 @@ from deixis.evaluation.captions.meteor_matches import (
     SHIPPED_PARAPHRASES,
     STEM,
     SYNONYM,
-    Match,
-    Matcher,
-    Phrase,
+    find_matches,
     read_paraphrases,
 )
+from deixis.evaluation.captions.ngrams import EncodedSentences, Numbering
 from deixis.language.words import senses, stem
 
 from .strategies import meteor_sentences
 
-Row = tuple[int, ...]  # as `Match`
+Match = tuple[int, int, int, int, int]
 
 
-def shipped_pairs() -> set[tuple[Phrase, Phrase]]:
-    with gzip.open(SHIPPED_PARAPHRASES, "rt", encoding="utf-8") as lines:
-        texts = lines.read().splitlines()
-    return {(tuple(one.split()), tuple(other.split())) for one, other in zip(texts[1::3], texts[2::3], strict=True)}
+def shipped_pairs() -> set[tuple[tuple[str, ...], tuple[str, ...]]]:
+    table = read_paraphrases(SHIPPED_PARAPHRASES, set())
+    words = list(table.ids)
+    phrases = [tuple(words[word] for word in row if word >= 0) for row in table.phrases.tolist()]
+    return {(phrases[one], phrases[other]) for one, other in table.pairs.tolist()}
 
 
 PAIRS = shipped_pairs()
 
 
-def plain_matches(candidate: list[str], reference: list[str]) -> Counter[Row]:
-    """The matches of two different sentences."""
-    found: Counter[Row] = Counter()
+def plain_matches(candidate: list[str], reference: list[str]) -> Counter[Match]:
+    """Start and length in the reference, start and length in the candidate, module."""
+    found: Counter[Match] = Counter()
     for j, wanted in enumerate(reference):
         for i, word in enumerate(candidate):
-            found[j, EXACT, 1, i, 1] += word == wanted
-            if word != wanted:
-                found[j, STEM, 1, i, 1] += stem(word) == stem(wanted)
-                found[j, SYNONYM, 1, i, 1] += bool(senses(word) & senses(wanted))
+            found[j, 1, i, 1, EXACT] += word == wanted
+            if candidate != reference and word != wanted:
+                found[j, 1, i, 1, STEM] += stem(word) == stem(wanted)
+                found[j, 1, i, 1, SYNONYM] += bool(senses(word) & senses(wanted))
             for length in range(1, len(reference) - j + 1):
                 for span in range(1, len(candidate) - i + 1):
                     one, other = tuple(reference[j : j + length]), tuple(candidate[i : i + span])
-                    found[j, PARAPHRASE, length, i, span] += ((one, other) in PAIRS) + ((other, one) in PAIRS)
+                    if candidate != reference:
+                        found[j, length, i, span, PARAPHRASE] += ((one, other) in PAIRS) + ((other, one) in PAIRS)
     return +found
 
 
-def matches_of(candidate: list[str], reference: list[str], table: Path | None) -> list[Match]:
-    matcher = Matcher({*candidate, *reference}, table)
-    return matcher.find(matcher.units(candidate), matcher.units(reference))
-
-
-@given(meteor_sentences, meteor_sentences)
-@settings(max_examples=150)
-def test_matches_agree_with_plain_loops(candidate: list[str], reference: list[str]) -> None:
-    found = matches_of(candidate, reference, SHIPPED_PARAPHRASES)
-    assert Counter(found) == plain_matches(candidate, reference)
-    assert found == sorted(found)
+@given(st.lists(st.tuples(meteor_sentences, meteor_sentences), min_size=1, max_size=3))
+@settings(max_examples=60)
+def test_matches_agree_with_plain_loops(pairs: list[tuple[list[str], list[str]]]) -> None:
+    ids = Numbering()
+    candidates = EncodedSentences.of([candidate for candidate, _ in pairs], ids.encode)
+    references = EncodedSentences.of([reference for _, reference in pairs], ids.encode)
+    matches = find_matches(candidates, references, np.arange(len(pairs)), ids, SHIPPED_PARAPHRASES)
+    for number, pair in enumerate(pairs):
+        mine = matches.where(matches.pair == number)
+        columns = (mine.start, mine.length, mine.at, mine.span, mine.module)
+        assert Counter(zip(*(column.tolist() for column in columns), strict=True)) == plain_matches(*pair)
 
 
 def test_without_a_table_there_are_no_paraphrases() -> None:
-    assert PARAPHRASE in {each.module for each in matches_of(["lady"], ["woman"], SHIPPED_PARAPHRASES)}
-    assert PARAPHRASE not in {each.module for each in matches_of(["lady"], ["woman"], None)}
+    ids = Numbering()
+    candidates, references = EncodedSentences.of([["lady"]], ids.encode), EncodedSentences.of([["woman"]], ids.encode)
+    with_table = find_matches(candidates, references, np.array([0]), ids, SHIPPED_PARAPHRASES)
+    without = find_matches(candidates, references, np.array([0]), ids, None)
+    assert PARAPHRASE in with_table.module
+    assert PARAPHRASE not in without.module
+
+
+def test_several_references_are_compared_with_the_same_candidate() -> None:
+    ids = Numbering()
+    candidates = EncodedSentences.of([["x"], ["a", "b"]], ids.encode)
+    references = EncodedSentences.of([["x"], ["b"], ["a", "a"]], ids.encode)
+    matches = find_matches(candidates, references, np.array([0, 1, 1]), ids, None)
+    assert list(zip(matches.pair, matches.start, matches.at, strict=True)) == [
+        (0, 0, 0),
+        (1, 0, 1),
+        (2, 0, 0),
+        (2, 1, 0),
+    ]
+
+
+def test_the_shipped_table_has_the_phrases_of_captions() -> None:
+    table = read_paraphrases(SHIPPED_PARAPHRASES, set())
+    phrases = {tuple(word for word in row if word >= 0) for row in table.phrases.tolist()}
+    assert (table.ids["next"], table.ids["to"]) in phrases
+    assert len(table.pairs) == 66_846
 
 
 def table_file(folder: Path, text: str) -> Path:
@@ -77,8 +104,10 @@ def table_file(folder: Path, text: str) -> Path:
 
 def test_of_another_table_only_pairs_of_known_words_are_kept(tmp_path: Path) -> None:
     path = table_file(tmp_path, "0.5\nnext to\nnear\n0.1\nnext to\nunknown\n")
-    related = read_paraphrases(path, {"next", "to", "near"}).related
-    assert related == {("next", "to"): {("near",): 1}, ("near",): {("next", "to"): 1}}
+    table = read_paraphrases(path, {"next", "to", "near"})
+    assert list(table.ids) == ["next", "to", "near"]
+    assert table.phrases.tolist() == [[0, 1], [2, -1]]
+    assert table.pairs.tolist() == [[0, 1]]
 
 
 def test_an_invalid_table_is_named(tmp_path: Path) -> None:

@@ -34,22 +34,46 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, reduce
-from itertools import pairwise
-from operator import itemgetter, or_
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain, pairwise
 
 import numpy as np
+import numpy.typing as npt
 
-from deixis.arrays import FloatArray
-from deixis.evaluation.captions.meteor_matches import EXACT, SHIPPED_PARAPHRASES, Match, Matcher, Phrase
-from deixis.evaluation.captions.ngrams import CaptionSet
+from deixis.arrays import BoolArray, FloatArray, IntArray, expand_runs
+from deixis.evaluation.captions.meteor_matches import (
+    EXACT,
+    SHIPPED_PARAPHRASES,
+    Matches,
+    Phrase,
+    find_matches,
+)
+from deixis.evaluation.captions.ngrams import (
+    CaptionSet,
+    EncodedSentences,
+    Numbering,
+    distinct,
+    first_of_run,
+    is_new,
+    number_distinct,
+    order_by,
+    sum_by_group,
+)
 from deixis.language.words import function_words
 
 _ALPHA, _BETA, _GAMMA, _DELTA = 0.85, 0.2, 0.6, 0.75
-_MODULE_WEIGHTS = (1.0, 0.6, 0.8, 0.6)
+_MODULE_WEIGHTS = np.array([1.0, 0.6, 0.8, 0.6])
 _BEAM = 40
+
+_NONE = -1
+_LANE_BITS = 64
+_HASH_BITS = 16
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_CELLS_PER_BATCH = 1 << 20
+
+WordSets = npt.NDArray[np.uint64]
+"""Sets of candidate words as bits, one row of 64-bit lanes for each set."""
 
 
 def meteor_statistics(
@@ -59,22 +83,13 @@ def meteor_statistics(
 
     Weighted words of the candidate and of the reference, weighted matches of the two, chunks, matched words.
     """
-    candidates = [normalize(words) for words in captions.candidates]
-    references = [[normalize(words) for words in several] for several in captions.references]
-    vocabulary = dict.fromkeys(word for several in (candidates, *references) for words in several for word in words)
-    matcher = Matcher(vocabulary, paraphrases)
-    value = {word: 1 - _DELTA if word in function_words() else _DELTA for word in vocabulary}
-    best = []
-    for candidate, several in zip(candidates, references, strict=True):
-        units = matcher.units(candidate)
-        counts = np.array(
-            [
-                _count(align(_matches(matcher, units, candidate, words), len(words)), candidate, words, value)
-                for words in several
-            ]
-        )
-        best.append(counts[int(np.argmax(meteor_from(counts)))])
-    return np.array(best)
+    candidates, references, ids = _normalize_captions(captions)
+    candidate_of = captions.photo_of_reference
+    matches = find_matches(candidates, references, candidate_of, ids, paraphrases)
+    matches = matches.where(align(matches, candidates.lengths[candidate_of], references))
+    value = np.array([1 - _DELTA if word in function_words() else _DELTA for word in ids])
+    statistics = _count(matches, candidates, references, candidate_of, value)
+    return statistics[_best_references(meteor_from(statistics), candidate_of)]
 
 
 def meteor_from(statistics: FloatArray) -> FloatArray:
@@ -83,10 +98,6 @@ def meteor_from(statistics: FloatArray) -> FloatArray:
     precision, recall = _ratio(matched_candidate, candidate), _ratio(matched_reference, reference)
     mean = _ratio(precision * recall, _ALPHA * precision + (1 - _ALPHA) * recall)
     return np.maximum(0.0, mean * (1 - _GAMMA * _ratio(chunks, matched) ** _BETA))
-
-
-def _ratio(top: FloatArray, bottom: FloatArray) -> FloatArray:
-    return np.divide(top, bottom, out=np.zeros(np.broadcast(top, bottom).shape), where=bottom > 0)
 
 
 # The letters of Meteor's normalizer: western European and Cyrillic.
@@ -145,120 +156,331 @@ def _split_word(word: str) -> Phrase:
     return tuple(word.lower().split())
 
 
-def normalize(words: Sequence[str]) -> Phrase:
-    """Normalize the words of a sentence as Meteor does with ``-norm``."""
-    before_letter = [*map(starts_with_letter, words[1:]), False]
-    return tuple(
-        part for word, before in zip(words, before_letter, strict=False) for part in normalize_word(word, before)
+def _normalize_captions(captions: CaptionSet) -> tuple[EncodedSentences, EncodedSentences, Numbering]:
+    """Normalized candidates and references, and the numbers of their words."""
+    vocabulary, sentences = captions.encoded
+    words = sentences.words
+    starts = np.array([starts_with_letter(word) for word in vocabulary] + [False])
+    before_letter = np.append(starts[words[1:]], False)[: len(words)]
+    before_letter[sentences.begins[1:][sentences.lengths > 0] - 1] = False
+
+    spellings = [normalize_word(word, before) for before in (False, True) for word in vocabulary]
+    ids = Numbering()
+    parts = ids.encode(chain.from_iterable(spellings))
+    count = np.array([len(spelling) for spelling in spellings], dtype=np.int64)
+    first = np.cumsum(count) - count
+    spelling = words + before_letter * len(vocabulary)
+    flat = parts[expand_runs(first[spelling], count[spelling])]
+    lengths = sum_by_group(sentences.sentence_of_word, count[spelling], len(sentences)).astype(np.int64)
+    return *EncodedSentences(flat, lengths).split(len(captions.photos)), ids
+
+
+def _count(
+    matches: Matches,
+    candidates: EncodedSentences,
+    references: EncodedSentences,
+    candidate_of: IntArray,
+    value: FloatArray,
+) -> FloatArray:
+    """The counts of each pair from its chosen matches."""
+    n_pairs = len(candidate_of)
+    weight = _MODULE_WEIGHTS[matches.module]
+    candidate_sums, reference_sums = _cumulative(value[candidates.words]), _cumulative(value[references.words])
+    at = candidates.begins[candidate_of[matches.pair]] + matches.at
+    start = references.begins[matches.pair] + matches.start
+    in_candidate = weight * (candidate_sums[at + matches.span] - candidate_sums[at])
+    in_reference = weight * (reference_sums[start + matches.length] - reference_sums[start])
+
+    continues = (start[1:] == (start + matches.length)[:-1]) & (at[1:] == (at + matches.span)[:-1])
+    continues &= matches.pair[1:] == matches.pair[:-1]
+    chunks = np.bincount(matches.pair, minlength=n_pairs) - np.bincount(matches.pair[1:][continues], minlength=n_pairs)
+    spans, lengths = (sum_by_group(matches.pair, each, n_pairs) for each in (matches.span, matches.length))
+    complete = (spans == candidates.lengths[candidate_of]) & (lengths == references.lengths) & (chunks == 1)
+    return np.stack(
+        [
+            np.diff(candidate_sums[candidates.begins])[candidate_of],
+            np.diff(reference_sums[references.begins]),
+            sum_by_group(matches.pair, in_candidate, n_pairs),
+            sum_by_group(matches.pair, in_reference, n_pairs),
+            np.where(complete, 0, chunks),
+            (spans + lengths) / 2,
+        ],
+        axis=1,
     )
 
 
-def _matches(
-    matcher: Matcher, units: Mapping[Phrase, Sequence[int]], candidate: Phrase, reference: Phrase
-) -> list[Match]:
-    """All matches; only exact ones if the sentences are the same."""
-    found = matcher.find(units, matcher.units(reference))
-    return [match for match in found if match.module == EXACT] if candidate == reference else found
+def _best_references(scores: FloatArray, candidate_of: IntArray) -> IntArray:
+    """The reference with the highest score of each photo, the first of equal ones."""
+    first = np.searchsorted(candidate_of, np.arange(candidate_of[-1] + 1))
+    best = np.flatnonzero(scores == np.maximum.reduceat(scores, first)[candidate_of])
+    return best[np.searchsorted(candidate_of[best], np.arange(len(first)))]
 
 
-def _count(matches: Sequence[Match], candidate: Phrase, reference: Phrase, value: Mapping[str, float]) -> list[float]:
-    """The counts of a pair from its chosen matches."""
-    in_candidate = in_reference = 0.0
-    for start, module, length, at, span in matches:
-        in_candidate += _MODULE_WEIGHTS[module] * sum(value[word] for word in candidate[at : at + span])
-        in_reference += _MODULE_WEIGHTS[module] * sum(value[word] for word in reference[start : start + length])
-    chunks = len(matches) - sum(_follows(one, other) for one, other in pairwise(matches))
-    spans, lengths = sum(match.span for match in matches), sum(match.length for match in matches)
-    is_complete = spans == len(candidate) and lengths == len(reference) and chunks == 1
-    return [
-        sum(value[word] for word in candidate),
-        sum(value[word] for word in reference),
-        in_candidate,
-        in_reference,
-        0 if is_complete else chunks,
-        (spans + lengths) / 2,
-    ]
+def _cumulative(values: FloatArray) -> FloatArray:
+    return np.concatenate([[0.0], np.cumsum(values)])
 
 
-def _follows(one: Match, other: Match) -> bool:
-    return other.start == one.start + one.length and other.at == one.at + one.span
+def _ratio(top: FloatArray, bottom: FloatArray) -> FloatArray:
+    return np.divide(top, bottom, out=np.zeros(np.broadcast(top, bottom).shape), where=bottom > 0)
 
 
-def align(matches: Sequence[Match], length: int) -> list[Match]:
-    """Return the matches of the best alignment with a reference of some length."""
-    in_reference = Counter(word for match in matches for word in range(match.start, match.start + match.length))
-    in_candidate = Counter(word for match in matches for word in range(match.at, match.at + match.span))
-    undisputed: dict[int, Match] = {}
-    disputed: dict[int, list[Match]] = {}
-    for match in matches:
-        if any(in_reference[word] > 1 for word in range(match.start, match.start + match.length)) or any(
-            in_candidate[word] > 1 for word in range(match.at, match.at + match.span)
-        ):
-            disputed.setdefault(match.start, []).append(match)
-        else:
-            undisputed[match.start] = match
-    return _search(undisputed, disputed, length) if disputed else list(undisputed.values())
+def align(matches: Matches, candidate_lengths: IntArray, references: EncodedSentences) -> BoolArray:
+    """Mark the matches of the best alignment of each pair."""
+    used, possible = _split_undisputed(matches, candidate_lengths, references.lengths)
+    disputed = distinct(matches.pair[possible])
+    lanes = int(candidate_lengths.max(initial=0)) // _LANE_BITS + 1
+    batch_size = max(1, _CELLS_PER_BATCH // ((int(references.lengths.max(initial=0)) + 2) * lanes))
+    for begin in range(0, len(disputed), batch_size):
+        pairs = disputed[begin : begin + batch_size]
+        first, last = np.searchsorted(matches.pair, [pairs[0], pairs[-1] + 1])
+        rows = first + np.flatnonzero((used | possible)[first:last] & np.isin(matches.pair[first:last], pairs))
+        space = _search_space(matches.where(rows), possible[rows], pairs, references)
+        used[rows[_search(space)]] = True
+    return used
 
 
-_COMMON, _CHUNK = 1 << 48, 1 << 32
-"""Costs: a common word is worth more than all chunks, and a chunk costs more than all distances."""
+def _split_undisputed(matches: Matches, candidate_lengths: IntArray, lengths: IntArray) -> tuple[BoolArray, BoolArray]:
+    """Masks of the matches that compete with no other, and of those that are still possible besides them."""
+    row, word = np.repeat(np.arange(len(matches)), matches.length), expand_runs(matches.start, matches.length)
+    begins = np.cumsum(lengths) - lengths
+    in_reference = begins[matches.pair[row]] + word
+    candidate_row, word = np.repeat(np.arange(len(matches)), matches.span), expand_runs(matches.at, matches.span)
+    candidate_begins = np.cumsum(candidate_lengths) - candidate_lengths
+    in_candidate = candidate_begins[matches.pair[candidate_row]] + word
+
+    competes = np.zeros(len(matches), dtype=bool)
+    competes[row[np.bincount(in_reference)[in_reference] > 1]] = True
+    competes[candidate_row[np.bincount(in_candidate)[in_candidate] > 1]] = True
+    taken = np.zeros(lengths.sum(), dtype=bool)
+    taken[in_reference[~competes[row]]] = True
+    candidate_taken = np.zeros(candidate_lengths.sum(), dtype=bool)
+    candidate_taken[in_candidate[~competes[candidate_row]]] = True
+    impossible = np.zeros(len(matches), dtype=bool)
+    impossible[row[taken[in_reference]]] = True
+    impossible[candidate_row[candidate_taken[in_candidate]]] = True
+    return ~competes, ~impossible
 
 
-def _search(undisputed: Mapping[int, Match], disputed: Mapping[int, Sequence[Match]], length: int) -> list[Match]:
-    """The matches of the best path.
+@dataclass(frozen=True, eq=False)
+class _SearchSpace:
+    """The pairs that are searched together. Tables by pair and position have two columns more than reference words."""
 
-    A path is its cost, its next reference word, the candidate word after its last match while the chunk of that is open
-    (otherwise -1), the candidate words in use as bits, and its matches.
+    # Undisputed and possible matches of these pairs, and the candidate words of each
+    matches: Matches
+    words: WordSets
+    # Gain and distance that each match adds to a path
+    gain: IntArray
+    distance: IntArray
+    # Cost of a chunk, and value of a unit of gain. A chunk costs more than any distance, and a unit of gain is worth
+    # more than all chunks.
+    per_chunk: int
+    per_gain: int
+    undisputed: IntArray  # by pair and position, the undisputed match that begins there, or -1
+    # By pair and position, the first possible match that begins there and the number of such matches
+    first: IntArray
+    number: IntArray
+    # By pair and position, the maximum gain of the matches from there on, and the words that they may use
+    remaining_gain: IntArray
+    remaining_words: WordSets
+    floor: IntArray  # for each pair, the gain of exact matches alone
+    lengths: IntArray  # for each pair, the number of words of the reference
+
+
+def _search_space(matches: Matches, possible: BoolArray, pairs: IntArray, references: EncodedSentences) -> _SearchSpace:
+    """Build the tables of the search."""
+    lengths = references.lengths[pairs]
+    pair = np.searchsorted(pairs, matches.pair)
+    shape = len(pairs), int(lengths.max()) + 2
+    gain = np.where(matches.module == EXACT, 2, matches.length // 2 + matches.span // 2)
+    gain[~possible] = 0  # all paths take them
+    distance = np.abs(matches.start - matches.at)
+    per_chunk = int(sum_by_group(pair, distance, len(pairs)).max()) + 1
+    words = _word_sets(matches)
+    position = pair * shape[1] + matches.start
+    choice = np.flatnonzero(possible)
+
+    undisputed = np.full(shape, _NONE)
+    undisputed.flat[position[~possible]] = np.flatnonzero(~possible)
+    number = np.bincount(position[choice], minlength=shape[0] * shape[1])
+    first = choice[np.minimum(np.cumsum(number) - number, len(choice) - 1)]
+    best_gain = np.zeros(shape, dtype=np.int64)
+    np.maximum.at(best_gain.reshape(-1), position[choice], gain[choice])
+    usable = np.zeros((*shape, words.shape[1]), dtype=np.uint64)
+    np.bitwise_or.at(usable.reshape(-1, words.shape[1]), position[choice], words[choice])
+
+    exact = choice[matches.module[choice] == EXACT]
+    word = references.words[references.begins[matches.pair[exact]] + matches.start[exact]]
+    return _SearchSpace(
+        matches=matches,
+        words=words,
+        gain=gain,
+        distance=distance,
+        per_chunk=per_chunk,
+        per_gain=per_chunk * (int(lengths.max()) + 1),
+        undisputed=undisputed,
+        first=first.reshape(shape),
+        number=number.reshape(shape),
+        remaining_gain=best_gain[:, ::-1].cumsum(axis=1)[:, ::-1],
+        remaining_words=np.bitwise_or.accumulate(usable[:, ::-1], axis=1)[:, ::-1],
+        floor=2 * _max_exact_matches(pair[exact], word, matches.start[exact], matches.at[exact], len(pairs)),
+        lengths=lengths,
+    )
+
+
+def _word_sets(matches: Matches) -> WordSets:
+    """The candidate words of each match as bit sets."""
+    lanes = int((matches.at + matches.span).max() - 1) // _LANE_BITS + 1
+    sets = np.zeros((len(matches), lanes), dtype=np.uint64)
+    row, word = np.repeat(np.arange(len(matches)), matches.span), expand_runs(matches.at, matches.span)
+    np.bitwise_or.at(sets, (row, word // _LANE_BITS), np.uint64(1) << (word % _LANE_BITS).astype(np.uint64))
+    return sets
+
+
+def _max_exact_matches(pair: IntArray, word: IntArray, start: IntArray, at: IntArray, n_pairs: int) -> IntArray:
+    """Maximum number of exact matches of each pair: for each word, the smaller of its counts in the two sentences."""
+    if not len(pair):
+        return np.zeros(n_pairs, dtype=np.int64)
+    kinds, kind = number_distinct(pair * (word.max() + 1) + word)
+    pair_of_kind = kinds // (word.max() + 1)
+    in_reference, in_candidate = (
+        np.bincount(distinct(kind * (position.max() + 1) + position) // (position.max() + 1), minlength=len(kinds))
+        for position in (start, at)
+    )
+    return sum_by_group(pair_of_kind, np.minimum(in_reference, in_candidate), n_pairs).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class _Paths:
+    """Partial alignments, one path per row."""
+
+    pair: IntArray  # index of the pair in the search space
+    cost: IntArray  # weighted sum of distances, closed chunks and (negative) gains; the lowest cost is best
+    next: IntArray  # the next reference word
+    last: IntArray  # the candidate word after the last match while its chunk is open; otherwise -1
+    words: WordSets  # the candidate words in use
+    trail: IntArray  # number of the last step in `_Steps`, or -1
+
+    def where(self, rows: IntArray) -> _Paths:
+        """Copy some rows."""
+        return _Paths(
+            self.pair.take(rows),
+            self.cost.take(rows),
+            self.next.take(rows),
+            self.last.take(rows),
+            self.words.take(rows, axis=0),
+            self.trail.take(rows),
+        )
+
+
+class _Steps:
+    """The matches that paths took, each step linked to the previous one."""
+
+    def __init__(self) -> None:
+        self._previous: list[IntArray] = []
+        self._match: list[IntArray] = []
+        self._number = 0
+
+    def add(self, previous: IntArray, match: IntArray) -> IntArray:
+        """Record steps and return their numbers."""
+        self._previous.append(previous)
+        self._match.append(match)
+        self._number += len(match)
+        return np.arange(self._number - len(match), self._number)
+
+    def trace_back(self, ends: IntArray) -> IntArray:
+        """All matches of the paths that end in these steps."""
+        previous, match = np.concatenate(self._previous), np.concatenate(self._match)
+        found = []
+        while len(ends := ends[ends != _NONE]):
+            found.append(match[ends])
+            ends = previous[ends]
+        return np.concatenate(found) if found else match[:0]
+
+
+def _search(space: _SearchSpace) -> IntArray:
+    """The matches of the best path of each pair."""
+    n_pairs, columns = space.undisputed.shape
+    zeros = np.zeros(n_pairs, dtype=np.int64)
+    none = zeros + _NONE
+    words = np.zeros((n_pairs, space.words.shape[1]), dtype=np.uint64)
+    paths = _Paths(np.arange(n_pairs), zeros, zeros, none, words, none)
+    steps = _Steps()
+    ends = []
+    for position in range(columns - 1):
+        paths = _advance(space, paths, position, steps)
+        finished = space.lengths[paths.pair] == position
+        if finished.any():
+            ends.append(paths.trail[finished])
+            paths = paths.where(np.flatnonzero(~finished))
+    return steps.trace_back(np.concatenate(ends))
+
+
+def _advance(space: _SearchSpace, paths: _Paths, position: int, steps: _Steps) -> _Paths:
+    """Extend the paths that have reached this word: by the undisputed match, by any other match, or by skipping it."""
+    here = paths.next == position
+    undisputed = np.where(here, space.undisputed[paths.pair, position], _NONE)
+    waiting, forced, choosing = (np.flatnonzero(each) for each in (~here, undisputed >= 0, here & (undisputed < 0)))
+    chooser, match, passed = _choices(space, paths, choosing, position)
+    parents = np.concatenate([waiting, forced, chooser, choosing])
+    ends = np.cumsum([len(waiting), len(forced), len(chooser), len(choosing)])
+    taking_forced, taking, skipping = (slice(*each) for each in pairwise(ends))
+
+    children = paths.where(parents)
+    _take(space, children, taking_forced, undisputed[forced])
+    children.cost[taking_forced] += space.distance[undisputed[forced]]
+    _take(space, children, taking, match)
+    children.cost[taking] += passed
+    children.words[taking] |= space.words[match]
+    children.trail[taking] = steps.add(paths.trail[chooser], match)
+    all_passed = sum_by_group(chooser, space.distance[match], len(here)).astype(np.int64)
+    children.cost[skipping] += all_passed[choosing] + np.where(children.last[skipping] != _NONE, space.per_chunk, 0)
+    children.last[skipping] = _NONE
+    children.next[skipping] += 1
+    return _prune(space, children, order_by(parents))
+
+
+def _choices(
+    space: _SearchSpace, paths: _Paths, choosing: IntArray, position: int
+) -> tuple[IntArray, IntArray, IntArray]:
+    """For each match that a path may take here: the path, the match, and the distance to add.
+
+    Meteor adds the distance of a match not to the path that takes it but to those that branch off after it.
     """
-    steps = [[(match, _gain(match), _candidate_words(match)) for match in disputed.get(n, ())] for n in range(length)]
-    usable, gains = [0] * (length + 1), [0] * (length + 1)  # candidate words and gain of the matches from a word on
-    for position in reversed(range(length)):
-        usable[position] = reduce(or_, (words for _, _, words in steps[position]), usable[position + 1])
-        gains[position] = gains[position + 1] + max((gain for _, gain, _ in steps[position]), default=0)
-    for position, match in undisputed.items():
-        steps[position] = [(match, -_distance(match), 0)]
-    worst = _COMMON - _gain_of_exact(disputed.values())
-    paths: list[tuple[int, int, int, int, tuple[Match, ...]]] = [(0, 0, -1, 0, ())]
-    for position in range(length):
-        extended = []
-        for path in paths:
-            cost, following, last, used, matches = path
-            if following > position:
-                extended.append(path)
-                continue
-            closed = cost if last < 0 else cost + _CHUNK
-            passed = 0  # Meteor adds the distance of a match not to the path that takes it but to those after it.
-            for match, gain, words in steps[position]:
-                if not used & words:
-                    new_cost = (cost if last == match.at else closed) - gain + passed
-                    end = match.at + match.span
-                    extended.append((new_cost, position + match.length, end, used | words, (*matches, match)))
-                    passed += _distance(match)
-            if position not in undisputed:
-                extended.append((closed + passed, position + 1, -1, used, matches))
-        kept: dict[tuple[int, int, int], tuple[int, int, int, int, tuple[Match, ...]]] = {}
-        extended.sort(key=itemgetter(0))
-        promising = [path for path in extended if path[0] < worst + gains[path[1]]]
-        for path in promising or extended:  # the beam may have lost the paths that are as good as exact matches alone
-            _, following, last, used, _ = path
-            kept.setdefault((following, last, used & usable[following]), path)
-        paths = list(kept.values())[:_BEAM]
-    return list(min(paths, key=lambda path: path[0] + (_CHUNK if path[2] >= 0 else 0))[4])
+    number = space.number[paths.pair[choosing], position]
+    path = np.repeat(choosing, number)
+    match = expand_runs(space.first[paths.pair[choosing], position], number)
+    free = np.flatnonzero(~(paths.words[path] & space.words[match]).any(axis=1))
+    path, match = path[free], match[free]
+    passed = np.cumsum(space.distance[match]) - space.distance[match]
+    return path, match, passed - passed[first_of_run(path)]
 
 
-def _gain(match: Match) -> int:
-    return _COMMON * (2 if match.module == EXACT else match.length // 2 + match.span // 2)
+def _take(space: _SearchSpace, paths: _Paths, rows: slice, match: IntArray) -> None:
+    """Extend paths by a match, and close their chunk where the match does not continue it."""
+    at, last = space.matches.at[match], paths.last[rows]
+    breaks = (last != _NONE) & (last != at)
+    paths.cost[rows] += np.where(breaks, space.per_chunk, 0) - space.gain[match] * space.per_gain
+    paths.next[rows] = space.matches.start[match] + space.matches.length[match]
+    paths.last[rows] = at + space.matches.span[match]
 
 
-def _distance(match: Match) -> int:
-    return abs(match.start - match.at)
+def _prune(space: _SearchSpace, paths: _Paths, rows: IntArray) -> _Paths:
+    """Drop paths that cannot win, merge paths with the same continuations, and keep the best 40 of each pair."""
+    remaining = space.remaining_gain[paths.pair, paths.next]
+    promising = paths.cost < (remaining - space.floor[paths.pair] + 1) * space.per_gain
+    rows = rows[promising[rows]]
+    rows = rows[order_by(paths.pair[rows], paths.cost[rows])]
+    rows = rows[_first_per_state(space, paths, rows)]
+    rank = np.arange(len(rows)) - first_of_run(paths.pair[rows])
+    return paths.where(rows[rank < _BEAM])
 
 
-def _candidate_words(match: Match) -> int:
-    return (1 << match.span) - 1 << match.at
-
-
-def _gain_of_exact(disputed: Iterable[Sequence[Match]]) -> int:
-    """The gain of exact matches alone: of each word, as many as the smaller of its counts in the two sentences."""
-    positions = (tuple(match.at for match in matches if match.module == EXACT) for matches in disputed)
-    return sum(2 * _COMMON * min(times, len(at)) for at, times in Counter(positions).items())
+def _first_per_state(space: _SearchSpace, paths: _Paths, rows: IntArray) -> IntArray:
+    """The first of the rows that continue from the same word with the same usable words."""
+    pair, following, last = paths.pair[rows], paths.next[rows], paths.last[rows]
+    usable = paths.words[rows] & space.remaining_words[pair, following]
+    # Sets are sorted by part of a hash. Two sets with the same part may fail to be merged, which is harmless.
+    hashed = (np.bitwise_xor.reduce(usable * _ODD, axis=1) >> np.uint64(_LANE_BITS - _HASH_BITS)).astype(np.int64)
+    order = order_by(pair, following, last, hashed)
+    new = is_new(*(key[order] for key in (pair, following, last, *usable.T)))
+    return np.sort(order[new])

@@ -1,6 +1,7 @@
 """N-grams of captions as integer arrays, and what sentences share with references: the core of BLEU and CIDEr.
 
-The score CIDEr-D, the reward of self-critical training and consensus reranking compare sentences with `References`.
+The score CIDEr-D, the reward of self-critical training and consensus reranking compare sentences with `References`. The
+sorting and grouping helpers here are several times faster than `np.unique` and `np.lexsort` on such arrays.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from itertools import chain
 
 import numpy as np
 
-from deixis.arrays import BoolArray, FloatArray, IntArray, expand_runs
+from deixis.arrays import AnyArray, BoolArray, FloatArray, IntArray, expand_runs
 from deixis.errors import DatasetError
 from deixis.tokens import words
+
+_BITS = 63
 
 
 class Numbering(defaultdict[str, int]):
@@ -66,9 +69,64 @@ class EncodedSentences:
         return EncodedSentences(words[0], self.lengths[:n]), EncodedSentences(words[1], self.lengths[n:])
 
 
+def distinct(values: IntArray) -> IntArray:
+    """Return the sorted distinct values."""
+    ordered = np.sort(values)
+    return ordered[is_new(ordered)]
+
+
+def count_distinct(values: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the sorted distinct values and the number of occurrences of each."""
+    ordered = np.sort(values)
+    begins = np.flatnonzero(is_new(ordered))
+    return ordered[begins], np.diff(begins, append=len(ordered))
+
+
+def number_distinct(values: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the sorted distinct values, and the rank of each value among them."""
+    order = order_by(values)
+    ordered = values[order]
+    new = is_new(ordered)
+    numbers = np.empty_like(order)
+    numbers[order] = np.cumsum(new) - 1
+    return ordered[new], numbers
+
+
+def order_by(*columns: IntArray) -> IntArray:
+    """Return the stable order that sorts rows by the first column, then by the second and so on.
+
+    Columns that fit into one 63-bit number are sorted as one, which is much faster than `np.lexsort`.
+    """
+    n = len(columns[0])
+    if n == 0:
+        return np.zeros(0, dtype=np.int64)
+    shifted = [column - column.min() for column in columns]
+    widths = [int(column.max()).bit_length() for column in shifted]
+    index_width = (n - 1).bit_length()
+    if sum(widths) + index_width > _BITS:
+        return np.lexsort(columns[::-1])
+    key = shifted[0]
+    for column, width in zip(shifted[1:], widths[1:], strict=True):
+        key = key << width | column
+    key = key << index_width | np.arange(n)
+    return np.asarray(np.sort(key) & ((1 << index_width) - 1))
+
+
 def sum_by_group(groups: IntArray, values: IntArray | FloatArray, n: int) -> FloatArray:
     """Return the sum of the values of each of n groups."""
     return np.bincount(groups, values, n).astype(np.float64, copy=False)
+
+
+def first_of_run(ordered: IntArray) -> IntArray:
+    """Return, for each of some sorted values, the index of the first equal value."""
+    return np.maximum.accumulate(np.where(is_new(ordered), np.arange(len(ordered)), 0))
+
+
+def is_new(*columns: AnyArray) -> BoolArray:
+    """Return whether each row differs from the row before it."""
+    new = np.ones(len(columns[0]), dtype=bool)
+    new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    return new
 
 
 def search(ordered: IntArray, values: IntArray) -> tuple[IntArray, BoolArray]:
@@ -83,9 +141,11 @@ class Postings:
     """Entries sorted by key, so that one search finds all entries of a key; of equal keys, the first comes first."""
 
     def __init__(self, key: IntArray, *columns: IntArray) -> None:
-        order = np.argsort(key, kind="stable")
+        order = order_by(key)
+        ordered = key[order]
         self._columns = [column[order] for column in columns]
-        self._keys, self._first, self._count = np.unique(key[order], return_index=True, return_counts=True)
+        self._first = np.flatnonzero(is_new(ordered))
+        self._keys, self._count = ordered[self._first], np.diff(self._first, append=len(ordered))
 
     def find(self, key: IntArray) -> tuple[IntArray, ...]:
         """Return the index of each key that is there, once for each of its entries, and the columns of these."""
@@ -125,7 +185,7 @@ class _ReferenceNgrams:
         per_reference = np.bincount(counts.sentence, minlength=len(photo))
         self._entries = np.cumsum(per_reference) - per_reference, per_reference
         self._keys = self.keys(photo[counts.sentence], counts.gram)
-        frequency = np.bincount(np.unique(self._keys) % (len(known) + 1), minlength=len(known) + 1)
+        frequency = np.bincount(distinct(self._keys) % (len(known) + 1), minlength=len(known) + 1)
         self._idf = np.log(max(1, photos)) - np.log(np.maximum(1, frequency))
         self.weight, self.norm = self.weights(counts, len(photo))
 
@@ -133,7 +193,7 @@ class _ReferenceNgrams:
         """Return the number of each n-gram; those of no reference get higher ones, equal n-grams the same."""
         number, there = search(self._known, codes)
         other = np.flatnonzero(~there)
-        number[other] = len(self._known) + np.unique(codes[other], return_inverse=True)[1]
+        number[other] = len(self._known) + number_distinct(codes[other])[1]
         return number
 
     def keys(self, group: IntArray, gram: IntArray) -> IntArray:
@@ -170,7 +230,7 @@ class References:
         known: list[IntArray] = []
 
         def number(n: int, codes: IntArray) -> IntArray:
-            kinds, numbers = np.unique(codes, return_inverse=True)
+            kinds, numbers = number_distinct(codes)
             known.append(kinds)
             return numbers
 
@@ -260,7 +320,7 @@ def _count_ngrams(sentences: EncodedSentences, number: Callable[[int, IntArray],
         start, gram = start[fits], gram[fits]
         gram = number(n, gram << _WORD_BITS | words[start + n])
         width = int(gram.max(initial=0)).bit_length()
-        codes, count = np.unique(sentence[start] << width | gram, return_counts=True)
+        codes, count = count_distinct(sentence[start] << width | gram)
         found.append(NgramCounts(codes >> width, codes & ((1 << width) - 1), count))
     return tuple(found)
 
