@@ -92,6 +92,9 @@ _CACHED_SENTENCES = 256
 
 _SIGNATURE_BYTES = 8
 
+Kinds = Sequence[EncodedSentence]
+"""An excluded thing, as all its kinds."""
+
 
 class PhotoCollection:
     """An index of photos with the models that filled it; `open_index` returns one.
@@ -117,7 +120,7 @@ class PhotoCollection:
         self.encoder = encoder
         self.albums, self._favourites = Albums(index), Favourites()
         self.calibration = self._stored_calibration() or Calibration.for_models(encoder.fingerprint)
-        self._encode_sentence = lru_cache(_CACHED_SENTENCES)(encoder.encode_sentence)
+        self.encode_sentence = lru_cache(_CACHED_SENTENCES)(encoder.encode_sentence)
         self._suggest = lru_cache(_CACHED_SENTENCES)(encoder.suggest)
         self._correct = lru_cache(_CACHED_SENTENCES)(encoder.correct)
         self._other_scores = ("", np.zeros(0, dtype=np.float32))
@@ -206,25 +209,26 @@ class PhotoCollection:
         readings, asked_parts = query.readings, (*required, *(kinds[0] for kinds in excluded))
         every = dict.fromkeys(word for part in asked_parts for word in part.words)
         with self.index.snapshot() as snapshot:
-            photos, searched = snapshot.count(), snapshot.count(query.photo_filter)
+            search = _Search(self, snapshot, query.photo_filter)
+            if like is not None:
+                search.resemble(*self._photo_vector(snapshot, like), like_weight)
             hits: list[Hit] = []
             found = 0
-            own, vector = (None, None) if like is None else self._photo_vector(snapshot, like)
-            if not (required or excluded) and vector is None:
-                hits, found = _newest(snapshot, query.photo_filter, top, searched, grouped), searched
+            if not (required or excluded) and like is None:
+                hits = _newest(snapshot, query.photo_filter, top, search.searched, grouped)
+                found = search.searched
             else:
-                similar = None if vector is None else (own, vector, like_weight)
-                numbers, logits = self._find(snapshot, required, excluded, query.photo_filter, similar, everything)
-                if not (len(numbers) or exact or everything) and query.required and self.calibration:
-                    part, numbers, logits = self._find_part(snapshot, query, required, excluded, similar)
+                numbers, logits = search.find(required, excluded, everything)
+                if not (len(numbers) or exact or everything) and required and self.calibration:
+                    part, numbers, logits = search.find_part(query, required, excluded)
                     if part is not None:
                         readings += (Reading("part", query.required[0].text, part.text),)
                         query = replace(query, required=(part, *query.required[1:]))
-                hits, found = self._hits(snapshot, numbers, logits, top, grouped), len(numbers)
+                hits, found = search.hits(numbers, logits, top, grouped), len(numbers)
             if explain:
-                hits = [replace(hit, phrases=self._locate(snapshot, hit, query.required, searched)) for hit in hits]
-            reason = _explain_filter(snapshot, query.photo_filter, photos) if photos and not searched else None
-            if not hits and searched:
+                hits = [replace(hit, phrases=search.locate(hit, query.required)) for hit in hits]
+            reason = search.explain_filter()
+            if not hits and search.searched:
                 readings += self._names(snapshot, content_words(list(every)))
         unknown = dict.fromkeys(word for part in asked_parts for word in part.unknown_words)
         untrained = [] if hits else self.encoder.untrained_words(every)
@@ -233,8 +237,8 @@ class PhotoCollection:
         suggestions = {word: self._suggest(word) for word in asked}
         return SearchResults(
             hits,
-            photos=photos,
-            searched=searched,
+            photos=search.photos,
+            searched=search.searched,
             unknown_words=tuple(unknown),
             suggestions={word: found for word, found in suggestions.items() if found},
             filter_reason=reason,
@@ -250,63 +254,8 @@ class PhotoCollection:
 
     def _encode(self, query: Query) -> tuple[list[EncodedSentence], list[list[EncodedSentence]]]:
         """Return what a query requires, and each excluded thing as all its kinds."""
-        required = [self._encode_sentence(part.text) for part in query.required]
-        return required, [[self._encode_sentence(kind) for kind in kinds_of(part.text)] for part in query.excluded]
-
-    def _find(
-        self,
-        snapshot: IndexSnapshot,
-        required: Sequence[EncodedSentence],
-        excluded: Sequence[Sequence[EncodedSentence]],
-        photo_filter: PhotoFilter,
-        similar: tuple[int | None, Floats, float] | None = None,
-        everything: bool = False,
-    ) -> tuple[NDArray[np.int64], Floats]:
-        """Return the photos that a search shows, and their logits; `similar` is a photo, its vector and its weight."""
-        photos, searched = snapshot.count(), snapshot.count(photo_filter)
-        if self.calibration and not everything and any(part.is_unknown for part in required):
-            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
-        own, vector, weight = similar or (None, None, 0.0)
-        # A number or a quality orders what the noun finds.
-        noun = [self._encode_sentence(required[0].noun)] if len(required) == 1 and required[0].noun else []
-        numbers = _candidates(snapshot, photos, [*required, *noun], photo_filter, vector)
-        numbers = numbers[numbers != own]
-        required_logits, present = self._logits(snapshot, required, excluded, numbers, searched)
-        logits = self._without(required_logits, present)
-        is_hit = np.ones(len(numbers), dtype=bool)
-        if self.calibration:
-            is_hit &= (present < _PRESENT).all(axis=0)
-        if vector is not None:
-            logits, is_alike = self._mix(snapshot, numbers, logits, required, vector, weight, searched)
-            is_hit &= is_alike
-        else:
-            is_found = self._is_hit(required_logits[is_hit], required)
-            if noun:
-                of_noun, _ = self._logits(snapshot, noun, [], numbers, searched)
-                is_found |= self._is_hit(of_noun[is_hit], noun)
-            is_hit[is_hit] = is_found
-        return (numbers, logits) if everything else (numbers[is_hit], logits[is_hit])
-
-    def _find_part(
-        self,
-        snapshot: IndexSnapshot,
-        query: Query,
-        required: Sequence[EncodedSentence],
-        excluded: Sequence[Sequence[EncodedSentence]],
-        similar: tuple[int | None, Floats, float] | None,
-    ) -> tuple[QueryPart | None, NDArray[np.int64], Floats]:
-        """Search for parts of the sentence of a query; return the one with the most probable photo, if it is sure."""
-        best: tuple[QueryPart | None, NDArray[np.int64], Floats]
-        best = None, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
-        highest = _SURE_PART
-        whole = query.required[0]
-        for text in parts_of(whole.text):
-            parts = [self._encode_sentence(text), *required[1:]]
-            numbers, logits = self._find(snapshot, parts, excluded, query.photo_filter, similar)
-            if len(numbers) and logits.max() > highest:
-                start = whole.typed_span((at := whole.text.find(text), at))[0]
-                best, highest = (QueryPart(text, start), numbers, logits), float(logits.max())
-        return best
+        required = [self.encode_sentence(part.text) for part in query.required]
+        return required, [[self.encode_sentence(kind) for kind in kinds_of(part.text)] for part in query.excluded]
 
     def _names(self, snapshot: IndexSnapshot, asked: Iterable[str]) -> tuple[Reading, ...]:
         """Return the words that may be names of people or places, with a folder of that name."""
@@ -338,19 +287,19 @@ class PhotoCollection:
         """
         top, photo_filter = check_count(top, "top", MAX_TOP), PhotoFilter(after, before, folder, camera)
         with self.index.snapshot() as snapshot:
+            search = _Search(self, snapshot, photo_filter)
             own, vector = self._photo_vector(snapshot, photo)
-            photos, searched = snapshot.count(), snapshot.count(photo_filter)
             numbers = snapshot.nearest(vector, _CANDIDATES + top, photo_filter)
             numbers = numbers[numbers != own]
             cosines = logits = snapshot.vectors_of(numbers) @ vector
             if self.calibration:
-                logits = self.calibration.similarity_logits(cosines, searched)
+                logits = self.calibration.similarity_logits(cosines, search.searched)
                 logits = np.where(cosines >= _SAME_PHOTO, _CERTAIN + cosines, logits)
                 if not everything:
-                    is_hit = logits >= self.calibration.similarity_threshold.at(searched)
+                    is_hit = logits >= self.calibration.similarity_threshold.at(search.searched)
                     numbers, logits = numbers[is_hit], logits[is_hit]
-            hits = self._hits(snapshot, numbers, logits, top, grouped)
-        return SearchResults(hits, photos=photos, searched=searched, found=len(numbers))
+            hits = search.hits(numbers, logits, top, grouped)
+        return SearchResults(hits, photos=search.photos, searched=search.searched, found=len(numbers))
 
     def browse(self, filters: str = "", count: int = 100, begin: int = 0) -> SearchResults:
         """Return the photos that pass the filters of a query, the last taken first and undated ones last.
@@ -366,10 +315,11 @@ class PhotoCollection:
             raise DeixisError(f"{filters!r}: has words, which are for a search; give only filters")
         photo_filter = self._find_marked(query.photo_filter) if query else PhotoFilter()
         with self.index.snapshot() as snapshot:
-            photos, searched = snapshot.count(), snapshot.count(photo_filter)
-            hits = _by_date(snapshot, photo_filter, begin, count, grouped=True)
-            reason = _explain_filter(snapshot, photo_filter, photos) if photos and not searched else None
-        return SearchResults(hits, photos=photos, searched=searched, filter_reason=reason, is_listing=True)
+            search = _Search(self, snapshot, photo_filter)
+            hits, reason = _by_date(snapshot, photo_filter, begin, count, grouped=True), search.explain_filter()
+        return SearchResults(
+            hits, photos=search.photos, searched=search.searched, filter_reason=reason, is_listing=True
+        )
 
     def overview(self, query: str = "") -> Overview:
         """Count what a query finds by folder, without its filter of a folder, and by month, without its dates."""
@@ -454,11 +404,11 @@ class PhotoCollection:
         """
         query = self._parse(sentence)
         with self.index.snapshot() as snapshot:
-            number, searched = _number(photo_id, snapshot), snapshot.count(query.photo_filter)
-            [logit] = self._without(*self._logits(snapshot, *self._encode(query), np.array([number]), searched))
+            search, number = _Search(self, snapshot, query.photo_filter), _number(photo_id, snapshot)
+            [logit] = search.without(*search.logits(*self._encode(query), np.array([number])))
             probability = _probability(float(logit)) if self.calibration else None
             hit = Hit(_record(snapshot.photo(number), snapshot), float(logit), probability)
-            return self._locate(snapshot, hit, query.required, searched, propose)
+            return search.locate(hit, query.required, propose)
 
     def _stored_calibration(self) -> Calibration | None:
         with self.index.snapshot() as snapshot:
@@ -468,45 +418,7 @@ class PhotoCollection:
         calibration = Calibration.from_json(text, hide_password(self.index.path))
         return calibration if calibration.fingerprint == self.encoder.fingerprint else None
 
-    def _logits(
-        self,
-        snapshot: IndexSnapshot,
-        required: Sequence[EncodedSentence],
-        excluded: Sequence[Sequence[EncodedSentence]],
-        numbers: NDArray[np.int64],
-        searched: int,
-    ) -> tuple[Floats, Floats]:
-        """Return the logits of what is required, (n,), and of each excluded thing: (excluded, n)."""
-        whole = snapshot.vectors_of(numbers)
-        regions = snapshot.region_vectors(numbers)
-        others = self._scores_of_others(snapshot, numbers, whole)
-
-        def logits(part: EncodedSentence) -> Floats:
-            evidence = Evidence.collect(part, whole, regions, others)
-            return self.calibration.logits(evidence, searched) if self.calibration else evidence.whole
-
-        # The parts of a query are correlated: that a photo shows all of them is taken to be as probable as the least
-        # probable one.
-        certain = np.full(len(numbers), _CERTAIN if self.calibration else 0.0, dtype=np.float32)
-        total = np.min([logits(part) for part in required], axis=0) if required else certain
-        present = []
-        for kinds in excluded:
-            known = [kind for kind in kinds if not kind.is_unknown]
-            found = np.max([logits(kind) for kind in known], axis=0) if known else -certain
-            if self.calibration and len(known) > 1:
-                found = self.calibration.people_logits(found)
-            present.append(found)
-        return np.asarray(total, dtype=np.float32), np.array(present, dtype=np.float32).reshape(
-            len(present), len(numbers)
-        )
-
-    def _without(self, logits: Floats, present: Floats) -> Floats:
-        """Return the logit of the probability that a photo shows what is required and nothing excluded."""
-        for each in present:
-            logits = _and_not(logits, each) if self.calibration else logits - each
-        return logits
-
-    def _scores_of_others(self, snapshot: IndexSnapshot, numbers: NDArray[np.int64], whole: Floats) -> Floats:
+    def scores_of_others(self, snapshot: IndexSnapshot, numbers: NDArray[np.int64], whole: Floats) -> Floats:
         """Return the scores of photos for other queries; see `QueryBank`.
 
         They do not depend on the query and are kept by photo number, which is never used again within an index.
@@ -525,74 +437,6 @@ class PhotoCollection:
             self._other_scores = (snapshot.info.uid, kept)
         return scores
 
-    def _is_hit(self, logits: Floats, parts: Sequence[EncodedSentence]) -> NDArray[np.bool_]:
-        """Return which photos are probable enough to be shown."""
-        if not self.calibration:
-            return np.ones(len(logits), dtype=bool)
-        return self.calibration.is_hit(logits, _kind(parts))
-
-    def _mix(
-        self,
-        snapshot: IndexSnapshot,
-        numbers: NDArray[np.int64],
-        logits: Floats,
-        required: Sequence[EncodedSentence],
-        vector: Floats,
-        weight: float,
-        searched: int,
-    ) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return the weighted mean of the logits of a query and of those of a similar photo, and which are shown."""
-        similar = snapshot.vectors_of(numbers) @ vector
-        if not self.calibration:
-            mixed = (1 - weight) * logits + weight * similar
-            return mixed, np.ones(len(mixed), dtype=bool)
-        mixed = (1 - weight) * logits + weight * self.calibration.similarity_logits(similar, searched)
-        limit = self.calibration.cut_off(_kind(required))
-        alike = self.calibration.similarity_threshold.at(searched)
-        return mixed, np.asarray(mixed >= (1 - weight) * limit + weight * alike)
-
-    def _hits(
-        self, snapshot: IndexSnapshot, numbers: NDArray[np.int64], logits: Floats, top: int, grouped: bool
-    ) -> list[Hit]:
-        matches = snapshot.rank(numbers, logits, top, grouping=Grouping() if grouped else None)
-        return [self._hit(match, snapshot) for match in matches]
-
-    def _hit(self, match: Match, snapshot: IndexSnapshot) -> Hit:
-        probability = _probability(match.score) if self.calibration else None
-        duplicates = tuple(self._hit(other, snapshot) for other in match.others)
-        return Hit(_record(match.photo, snapshot), match.score, probability, duplicates=duplicates)
-
-    def _locate(
-        self,
-        snapshot: IndexSnapshot,
-        hit: Hit,
-        parts: Sequence[QueryPart],
-        searched: int,
-        propose: Callable[[], PhotoProposals] | None = None,
-    ) -> tuple[HitPhrase, ...]:
-        """Ground the parts of a query in a photo; without its file there are no boxes.
-
-        The probability of a phrase is that of a search for it alone, and at least that of the whole query.
-        """
-        model, phrases, regions = self.encoder.region_model, [], None
-        for part in parts:
-            if regions is None:
-                try:
-                    regions = propose() if propose else model.propose(hit.path)
-                except PhotoError:
-                    return ()
-            for found in model.ground_regions(regions, part.text).phrases:
-                span = part.typed_span(found.span)
-                presence, is_absent = found.presence, found.absent
-                if hit.probability is not None:
-                    alone, number = self._encode_sentence(found.text), _number(hit.photo_id, snapshot)
-                    [logit], _ = self._logits(snapshot, [alone], [], np.array([number]), searched)
-                    presence = max(_probability(float(logit)), hit.probability)
-                    is_absent = is_absent and presence < _LIKELY
-                presence = None if found.guess else presence
-                phrases.append(HitPhrase(found.text, span, found.box, presence, is_absent, found.guess, found.boxes))
-        return tuple(phrases)
-
     def _photo_vector(self, snapshot: IndexSnapshot, photo: PhotoLike | PhotoRecord) -> tuple[int | None, Floats]:
         """Return the number of a photo if it is in the index, and its vector.
 
@@ -610,6 +454,177 @@ class PhotoCollection:
                 if size_and_time(status) == (known.size, known.mtime_ns):
                     return number, snapshot.vector_of(number)
         return number, self.encoder.encode_photo(photo)
+
+
+class _Search:
+    """One search in one state of the index, by the models and the calibration of a collection."""
+
+    def __init__(self, collection: PhotoCollection, snapshot: IndexSnapshot, photo_filter: PhotoFilter) -> None:
+        self.collection, self.snapshot, self.photo_filter = collection, snapshot, photo_filter
+        self.calibration, self.encode = collection.calibration, collection.encode_sentence
+        self.photos, self.searched = snapshot.count(), snapshot.count(photo_filter)
+        self._own: int | None = None
+        self._vector: Floats | None = None
+        self._weight = 0.0
+
+    def resemble(self, number: int | None, vector: Floats, weight: float) -> None:
+        """Let results resemble a photo, too; one with a number is not among them."""
+        self._own, self._vector, self._weight = number, vector, weight
+
+    def find(
+        self, required: Sequence[EncodedSentence], excluded: Sequence[Kinds], everything: bool = False
+    ) -> tuple[NDArray[np.int64], Floats]:
+        """Return the photos that a search shows, and their logits."""
+        if self.calibration and not everything and any(part.is_unknown for part in required):
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
+        # A number or a quality orders what the noun finds.
+        noun = [self.encode(required[0].noun)] if len(required) == 1 and required[0].noun else []
+        numbers = self._candidates([*required, *noun])
+        required_logits, present = self.logits(required, excluded, numbers)
+        logits = self.without(required_logits, present)
+        is_hit = np.ones(len(numbers), dtype=bool)
+        if self.calibration:
+            is_hit &= (present < _PRESENT).all(axis=0)
+        if self._vector is not None:
+            logits, is_alike = self._mix(numbers, logits, required, self._vector)
+            is_hit &= is_alike
+        else:
+            is_found = self._is_hit(required_logits[is_hit], required)
+            if noun:
+                of_noun, _ = self.logits(noun, [], numbers)
+                is_found |= self._is_hit(of_noun[is_hit], noun)
+            is_hit[is_hit] = is_found
+        return (numbers, logits) if everything else (numbers[is_hit], logits[is_hit])
+
+    def find_part(
+        self, query: Query, required: Sequence[EncodedSentence], excluded: Sequence[Kinds]
+    ) -> tuple[QueryPart | None, NDArray[np.int64], Floats]:
+        """Search for parts of the sentence of a query; return the one with the most probable photo, if it is sure."""
+        best: tuple[QueryPart | None, NDArray[np.int64], Floats]
+        best = None, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
+        highest = _SURE_PART
+        whole = query.required[0]
+        for text in parts_of(whole.text):
+            numbers, logits = self.find([self.encode(text), *required[1:]], excluded)
+            if len(numbers) and logits.max() > highest:
+                start = whole.typed_span((at := whole.text.find(text), at))[0]
+                best, highest = (QueryPart(text, start), numbers, logits), float(logits.max())
+        return best
+
+    def _candidates(self, required: Sequence[EncodedSentence]) -> NDArray[np.int64]:
+        """Return the photos to score: all of a small index, otherwise the best of each model for each part."""
+        snapshot, photo_filter = self.snapshot, self.photo_filter
+        if self.photos <= _SMALL_INDEX:
+            numbers = snapshot.numbers(photo_filter)
+        else:
+            vectors = [part.vector for part in required] + ([] if self._vector is None else [self._vector])
+            phrases = [phrase.vector for part in required for phrase in part.phrases]
+            found = [snapshot.nearest(vector, _CANDIDATES, photo_filter) for vector in vectors]
+            found += [snapshot.nearest_by_regions(vector, photo_filter)[:_CANDIDATES] for vector in phrases]
+            numbers = np.unique(np.concatenate(found)) if found else snapshot.numbers(photo_filter)[-_MAX_SCORED:]
+        return numbers[numbers != self._own]
+
+    def logits(
+        self, required: Sequence[EncodedSentence], excluded: Sequence[Kinds], numbers: NDArray[np.int64]
+    ) -> tuple[Floats, Floats]:
+        """Return the logits of what is required, (n,), and of each excluded thing: (excluded, n)."""
+        whole = self.snapshot.vectors_of(numbers)
+        regions = self.snapshot.region_vectors(numbers)
+        others = self.collection.scores_of_others(self.snapshot, numbers, whole)
+
+        def logits(part: EncodedSentence) -> Floats:
+            evidence = Evidence.collect(part, whole, regions, others)
+            return self.calibration.logits(evidence, self.searched) if self.calibration else evidence.whole
+
+        # The parts of a query are correlated: that a photo shows all of them is taken to be as probable as the least
+        # probable one.
+        certain = np.full(len(numbers), _CERTAIN if self.calibration else 0.0, dtype=np.float32)
+        total = np.min([logits(part) for part in required], axis=0) if required else certain
+        present = np.empty((len(excluded), len(numbers)), dtype=np.float32)
+        for row, kinds in enumerate(excluded):
+            known = [kind for kind in kinds if not kind.is_unknown]
+            present[row] = np.max([logits(kind) for kind in known], axis=0) if known else -certain
+            if self.calibration and len(known) > 1:
+                present[row] = self.calibration.people_logits(present[row])
+        return np.asarray(total, dtype=np.float32), present
+
+    def without(self, logits: Floats, present: Floats) -> Floats:
+        """Return the logit of the probability that a photo shows what is required and nothing excluded."""
+        for each in present:
+            logits = _and_not(logits, each) if self.calibration else logits - each
+        return logits
+
+    def _is_hit(self, logits: Floats, parts: Sequence[EncodedSentence]) -> NDArray[np.bool_]:
+        """Return which photos are probable enough to be shown."""
+        if not self.calibration:
+            return np.ones(len(logits), dtype=bool)
+        return self.calibration.is_hit(logits, _kind(parts))
+
+    def _mix(
+        self, numbers: NDArray[np.int64], logits: Floats, required: Sequence[EncodedSentence], vector: Floats
+    ) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return the weighted mean of the logits of a query and of those of a similar photo, and which are shown."""
+        similar, weight = self.snapshot.vectors_of(numbers) @ vector, self._weight
+        if not self.calibration:
+            return (1 - weight) * logits + weight * similar, np.ones(len(numbers), dtype=bool)
+        mixed = (1 - weight) * logits + weight * self.calibration.similarity_logits(similar, self.searched)
+        limit = self.calibration.cut_off(_kind(required))
+        alike = self.calibration.similarity_threshold.at(self.searched)
+        return mixed, np.asarray(mixed >= (1 - weight) * limit + weight * alike)
+
+    def hits(self, numbers: NDArray[np.int64], logits: Floats, top: int, grouped: bool) -> list[Hit]:
+        matches = self.snapshot.rank(numbers, logits, top, grouping=Grouping() if grouped else None)
+        return list(map(self._hit, matches))
+
+    def _hit(self, match: Match) -> Hit:
+        probability = _probability(match.score) if self.calibration else None
+        duplicates = tuple(map(self._hit, match.others))
+        return Hit(_record(match.photo, self.snapshot), match.score, probability, duplicates=duplicates)
+
+    def locate(
+        self, hit: Hit, parts: Sequence[QueryPart], propose: Callable[[], PhotoProposals] | None = None
+    ) -> tuple[HitPhrase, ...]:
+        """Ground the parts of a query in a photo; without its file there are no boxes.
+
+        The probability of a phrase is that of a search for it alone, and at least that of the whole query.
+        """
+        model, phrases, regions = self.collection.encoder.region_model, [], None
+        for part in parts:
+            if regions is None:
+                try:
+                    regions = propose() if propose else model.propose(hit.path)
+                except PhotoError:
+                    return ()
+            for found in model.ground_regions(regions, part.text).phrases:
+                span = part.typed_span(found.span)
+                presence, is_absent = found.presence, found.absent
+                if hit.probability is not None:
+                    number = _number(hit.photo_id, self.snapshot)
+                    [logit], _ = self.logits([self.encode(found.text)], [], np.array([number]))
+                    presence = max(_probability(float(logit)), hit.probability)
+                    is_absent = is_absent and presence < _LIKELY
+                presence = None if found.guess else presence
+                phrases.append(HitPhrase(found.text, span, found.box, presence, is_absent, found.guess, found.boxes))
+        return tuple(phrases)
+
+    def explain_filter(self) -> str | None:
+        """Say why no photo passes the filter; None if some do, or there are none."""
+        if self.searched or not self.photos:
+            return None
+        snapshot, photo_filter, reasons = self.snapshot, self.photo_filter, []
+        if photo_filter.after or photo_filter.before:
+            undated = self.photos - snapshot.count(PhotoFilter(after="0001"))
+            if not snapshot.count(PhotoFilter(photo_filter.after, photo_filter.before)):
+                reasons.append("no photo is from that time")
+            if undated:
+                reasons.append(f"{undated:,} {'photo has' if undated == 1 else 'photos have'} no date")
+        if photo_filter.paths is not None and not photo_filter.paths:
+            reasons.append("no photo has five stars" if photo_filter.favourite else "the album has no photo")
+        if photo_filter.folder and not snapshot.count(PhotoFilter(folder=photo_filter.folder)):
+            reasons.append(f"no folder is named {photo_filter.folder}")
+        if photo_filter.camera and not snapshot.count(PhotoFilter(camera=photo_filter.camera)):
+            reasons.append(f"no camera is named {photo_filter.camera}")
+        return "; ".join(reasons) or "no photo passes all filters together"
 
 
 def index_photos(
@@ -738,24 +753,6 @@ def _expand_user(path: str | PathLike[str]) -> str:
     return fspath(Path(text).expanduser()) if text.startswith("~") else text
 
 
-def _candidates(
-    snapshot: IndexSnapshot,
-    photos: int,
-    required: Sequence[EncodedSentence],
-    photo_filter: PhotoFilter,
-    vector: Floats | None = None,
-) -> NDArray[np.int64]:
-    """Return the photos to score: all of a small index, otherwise the best of each model for each part."""
-    if photos <= _SMALL_INDEX:
-        return snapshot.numbers(photo_filter)
-    found = [snapshot.nearest(part.vector, _CANDIDATES, photo_filter) for part in required]
-    for part in required:
-        found += [snapshot.nearest_by_regions(phrase.vector, photo_filter)[:_CANDIDATES] for phrase in part.phrases]
-    if vector is not None:
-        found.append(snapshot.nearest(vector, _CANDIDATES, photo_filter))
-    return np.unique(np.concatenate(found)) if found else snapshot.numbers(photo_filter)[-_MAX_SCORED:]
-
-
 def _newest(snapshot: IndexSnapshot, photo_filter: PhotoFilter, top: int, searched: int, grouped: bool) -> list[Hit]:
     """Return the first results by date; a group of photos is one result."""
     count = top
@@ -776,24 +773,6 @@ def _by_date(snapshot: IndexSnapshot, photo_filter: PhotoFilter, begin: int, cou
             duplicates = tuple(Hit(some[row][1], 0.0) for row in others)
             hits.append(Hit(some[first][1], 0.0, duplicates=duplicates))
     return hits
-
-
-def _explain_filter(snapshot: IndexSnapshot, photo_filter: PhotoFilter, photos: int) -> str:
-    """Say why no photo passes a filter."""
-    reasons = []
-    if photo_filter.after or photo_filter.before:
-        undated = photos - snapshot.count(PhotoFilter(after="0001"))
-        if not snapshot.count(PhotoFilter(photo_filter.after, photo_filter.before)):
-            reasons.append("no photo is from that time")
-        if undated:
-            reasons.append(f"{undated:,} {'photo has' if undated == 1 else 'photos have'} no date")
-    if photo_filter.paths is not None and not photo_filter.paths:
-        reasons.append("no photo has five stars" if photo_filter.favourite else "the album has no photo")
-    if photo_filter.folder and not snapshot.count(PhotoFilter(folder=photo_filter.folder)):
-        reasons.append(f"no folder is named {photo_filter.folder}")
-    if photo_filter.camera and not snapshot.count(PhotoFilter(camera=photo_filter.camera)):
-        reasons.append(f"no camera is named {photo_filter.camera}")
-    return "; ".join(reasons) or "no photo passes all filters together"
 
 
 def _kind(parts: Sequence[EncodedSentence]) -> str:
