@@ -9,7 +9,9 @@ for each are in `queries.toml`.
 
 For each kind, over queries with a right photo (others are left out): right photos among the first five, as a share of
 the possible; how often the first result is right; how many queries find nothing; and the calibration error of the
-results shown. Of absent things and names, how many find nothing. With --other the same is done by the code of another
+results shown. Of absent things and names, how many find nothing. For pairs of a query with an attribute or a number and
+its noun alone: how many of the photos that are right for the query are among the first ten of each, and how many
+queries find fewer of them than the noun. With --other the same is done by the code of another
 checkout in the same run. --indexes names a folder that keeps the indexes, so that a second run only searches. Captions
 do not name everything, so shares are lower than what a person would say. Intervals (95 %) are bootstrapped over
 queries.
@@ -39,6 +41,7 @@ from deixis.evaluation.intervals import bootstrap, mean_of
 
 FOLDER = Path(__file__).parent
 TOP = 5
+PAIRS, TOP_OF_PAIRS = "pairs", 10
 TINY = 0.01
 """Smallest area of a box that is counted, as a share of the photo."""
 
@@ -184,6 +187,33 @@ def score(
     return report
 
 
+def score_pairs(
+    pairs: Mapping[str, str],
+    gold: Mapping[str, str],
+    texts: Texts,
+    ids: Sequence[int],
+    found: Mapping[str, Sequence[tuple[str, float]]],
+) -> dict[str, Any]:
+    """Return the recall of queries and of their nouns, on the photos that are right for the query."""
+    at = {each: number for number, each in enumerate(ids)}
+
+    def recall(query: str, right: np.ndarray) -> float:
+        first = [at[int(Path(path).stem)] for path, _ in found[query][:TOP_OF_PAIRS]]
+        return float(right[first].sum() / min(TOP_OF_PAIRS, right.sum()))
+
+    rights = {query: texts.right(gold[query]) for query in pairs}
+    pairs = {query: noun for query, noun in pairs.items() if rights[query].any()}
+    recalls = {query: (recall(query, rights[query]), recall(noun, rights[query])) for query, noun in pairs.items()}
+    changes = {query: longer - noun for query, (longer, noun) in recalls.items()}
+    return {
+        "queries": len(pairs),
+        f"recall@{TOP_OF_PAIRS}": mean([longer for longer, _ in recalls.values()]),
+        "of the noun": mean([noun for _, noun in recalls.values()]),
+        "below the noun": sum(change < 0 for change in changes.values()),
+        "by query": changes,
+    }
+
+
 def mean(values: Sequence[float]) -> dict[str, float]:
     numbers = [float(value) for value in values]
     interval = bootstrap(mean_of(numbers), len(numbers))
@@ -204,18 +234,21 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     kinds = tomllib.loads((FOLDER / "queries.toml").read_text(encoding="utf-8"))
+    pairs = kinds.pop(PAIRS)
+    gold = {query: right for queries in kinds.values() for query, right in queries.items()}
     ids = sorted(int(file.stem) for file in options.photos.iterdir() if file.stem.isdigit())
     texts = read_texts(options.texts, ids)
-    wanted = [query for queries in kinds.values() for query in queries]
+    wanted = [*gold, *dict.fromkeys(pairs.values())]
     checkouts = {"this": None, "other": options.other} if options.other else {"this": None}
     reports = {}
     for name, path in checkouts.items():
         index = options.indexes and options.indexes / f"{name}.deixis"
-        reports[name] = score(kinds, texts, ids, search(options.photos, wanted, path, index))
+        found = search(options.photos, wanted, path, index)
+        reports[name] = score(kinds, texts, ids, found) | {PAIRS: score_pairs(pairs, gold, texts, ids, found)}
     if options.json:
         print(json.dumps({"photos": len(ids), **reports}, indent=1))
         return
-    for kind in kinds:
+    for kind in reports["this"]:
         print(f"\n{kind}, {reports['this'][kind]['queries']} queries")
         for key in (key for key in reports["this"][kind] if key not in ("queries", "by query")):
             print(f"  {key:18}" + "   ".join(f"{name} {shown(report[kind][key])}" for name, report in reports.items()))

@@ -56,3 +56,15 @@ def test_results_are_scored_by_kind(queries: ModuleType, texts: Any) -> None:
     assert (nouns["stated"], nouns["right"]) == (0.7, 0.5)
     assert nouns["nothing found"]["value"] == 0.5
     assert report["absent"]["nothing found"]["value"] == 0.0
+
+
+def test_a_query_with_an_attribute_is_compared_with_its_noun(queries: ModuleType, texts: Any) -> None:
+    gold = {"two dogs": "#2 dog", "a red bus": "red .. bus", "a blue bus": "blue .. bus"}
+    found = {"two dogs": [("12.jpg", 0.9)], "dogs": [("10.jpg", 0.8), ("13.jpg", 0.7)]}
+    found |= {"a red bus": [("12.jpg", 0.6)], "bus": []}
+    pairs = {"two dogs": "dogs", "a red bus": "bus", "a blue bus": "bus"}
+    report = queries.score_pairs(pairs, gold, texts, [10, 11, 12, 13], found)
+    assert report["by query"] == {"two dogs": pytest.approx(-2 / 3), "a red bus": 1.0}
+    assert (report["queries"], report["below the noun"]) == (2, 1)
+    assert report["recall@10"]["value"] == 0.5
+    assert report["of the noun"]["value"] == pytest.approx(1 / 3)

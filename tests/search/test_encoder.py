@@ -163,7 +163,9 @@ def test_a_fast_name_opens_both_models_with_the_fast_encoder() -> None:
     ("text", "kind", "noun"),
     [
         ("dogs", "word", ""),
-        ("a fire hydrant", "phrase", ""),
+        ("a fire hydrant", "phrase", "hydrant"),
+        ("school bus", "phrase", "bus"),
+        ("a flock of sheep", "phrase", "sheep"),
         ("two green cats", "phrase", "cat"),
         ("a hot dog", "phrase", ""),  # not a dog
         ("riding a horse", "action", ""),

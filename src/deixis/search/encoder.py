@@ -76,6 +76,9 @@ longer one."""
 _MAX_ACTION = 3
 """Maximum number of content words of what is not a sentence."""
 
+_MIN_KIND = 0.85
+"""The lowest cosine of a compound and its last word if one is a kind of the other."""
+
 _CACHED_PHRASES = 1024
 """Phrases whose vectors are kept, because sentences share them: at most 3 MB."""
 
@@ -271,7 +274,7 @@ class SearchEncoder:
                     statistics,
                     whole_vectors[sentence.text],
                     tuple(map(encoded, some)),
-                    self._noun_of(sentence, noun) if statistics.kind == PHRASE else "",
+                    self._noun_of(sentence, noun, whole_vectors) if noun and statistics.kind == PHRASE else "",
                 )
             )
         return found
@@ -375,14 +378,24 @@ class SearchEncoder:
             thumbnail,
         )
 
-    def _noun_of(self, sentence: Sentence, bare: str | None) -> str:
-        """Return the noun of a phrase in the singular; empty if it says as much, or if both are one thing (hot dog)."""
+    def _noun_of(self, sentence: Sentence, bare: str, whole_vectors: Mapping[str, Floats]) -> str:
+        """Return the noun of a phrase in the singular; empty if it says as much, or if both are one thing (hot dog).
+
+        Of a compound it is the last word, if the photo model takes it for a kind of that: a school bus is a bus.
+        """
         content = content_words(sentence.words)
         joined = {"".join(content), "".join([*content[:-1], *map(singular, content[-1:])])}
-        if bare is None or set(content) <= set(bare.lower().split()) or any(word in self._known for word in joined):
+        if any(word in self._known for word in joined):
             return ""
-        *first, last = bare.lower().split()
-        return " ".join([*first, one if (one := singular(last)) in self._known else last])
+        named = bare.lower().split()
+        last = one if (one := singular(named[-1])) in self._known else named[-1]
+        if not set(content) <= set(named):
+            return " ".join([*named[:-1], last])
+        if len(named) == 1:
+            return ""
+        compound, (alone, _) = whole_vectors[sentence.text], self._phrase_vectors({last: Sentence(last)})[last]
+        cosine = float(compound @ alone) / float(np.linalg.norm(compound) * np.linalg.norm(alone))
+        return last if cosine >= _MIN_KIND else ""
 
     @cached_property
     def _known(self) -> frozenset[str]:

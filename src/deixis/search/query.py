@@ -468,19 +468,21 @@ def bare_noun(sentence: Sentence) -> str | None:
 
     Examples
     --------
-    >>> bare_noun(Sentence("two old fire hydrants")), bare_noun(Sentence("fire hydrants"))
-    ('fire hydrants', 'fire hydrants')
+    >>> bare_noun(Sentence("two old fire hydrants")), bare_noun(Sentence("a flock of sheep"))
+    ('fire hydrants', 'sheep')
     >>> bare_noun(Sentence("riding a horse"))
     """
     content = set(content_words(sentence.words))
     if len(sentence.phrases) != 1 or not content <= set(sentence.phrases[0].words):
         return None
     begin, end = sentence.phrases[0].span
-    nouns = [
-        token.text
-        for token, kind in zip(sentence.tokens, sentence.tags, strict=True)
-        if begin <= token.start < end and kind in _NOUNS and token.text.lower() not in _QUALITIES | _VAGUE
-    ]
+    nouns: list[str] = []
+    for token, kind in zip(sentence.tokens, sentence.tags, strict=True):
+        if begin <= token.start < end:
+            if token.text.lower() == "of":
+                nouns = []
+            elif kind in _NOUNS and token.text.lower() not in _QUALITIES | _VAGUE:
+                nouns.append(token.text)
     return " ".join(nouns) or None
 
 
