@@ -45,7 +45,7 @@ _MIN_SLOPE = 0.2
 _MIN_SHARE_OF_BEST = 0.5
 """Photos with less than this share of the best probability are not shown."""
 
-_MIN_PROBABILITY = {WORD: 0.35, PHRASE: 0.13, ACTION: 0.2, SENTENCE: 0.17}
+_MIN_PROBABILITY = {WORD: 0.4, PHRASE: 0.13, ACTION: 0.2, SENTENCE: 0.17}
 """Photos with a lower probability are not shown. With these, about nine in ten absent things find nothing."""
 
 _MAX_PRIOR = 0.5
