@@ -209,3 +209,15 @@ def test_a_sentence_of_more_than_64_words_is_aligned_completely() -> None:
     ((_, chosen),) = aligned([(candidate, reference)])
     assert len(chosen) == 152
     assert {at for _, _, at, _, _ in chosen} == set(range(152))
+
+
+def test_a_beam_that_loses_the_exact_matches_still_aligns_the_rest() -> None:
+    texts = (
+        "a man in a blue shirt is standing on a sidewalk with a dog and a woman in a red dress near a car",
+        "a man not wearing a shirt is pouring something out a can while sitting on sand in front of a orange and red "
+        "tent",
+    )
+    candidate, reference = (text.split() for text in texts)
+    for _, chosen in aligned([(candidate, reference), (["a", "dog"], ["the", "dog"]), (candidate, reference)])[::2]:
+        assert sum(length for _, length, _, _, _ in chosen) > 10
+        assert not any(clash(a, b) for n, a in enumerate(chosen) for b in chosen[:n])

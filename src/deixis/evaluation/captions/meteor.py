@@ -468,6 +468,8 @@ def _prune(space: _SearchSpace, paths: _Paths, rows: IntArray) -> _Paths:
     """Drop paths that cannot win, merge paths with the same continuations, and keep the best 40 of each pair."""
     remaining = space.remaining_gain[paths.pair, paths.next]
     promising = paths.cost < (remaining - space.floor[paths.pair] + 1) * space.per_gain
+    # The beam may have lost the paths of a pair that are as good as exact matches alone; then all others stay.
+    promising |= (np.bincount(paths.pair[promising], minlength=len(space.lengths)) == 0)[paths.pair]
     rows = rows[promising[rows]]
     rows = rows[order_by(paths.pair[rows], paths.cost[rows])]
     rows = rows[_first_per_state(space, paths, rows)]
