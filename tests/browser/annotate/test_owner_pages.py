@@ -33,6 +33,16 @@ def test_a_reviewer_sees_the_history_of_a_chain_decides_and_undoes(laptop: Page,
     expect(laptop.get_by_role("link", name="People")).to_have_count(0)  # only owners have it
 
 
+def test_the_dashboard_calls_absent_who_has_worked_before(laptop: Page, bench: MakeBench) -> None:
+    site = bench([captioned("A man smiles.")], absent_after_h=1e-9)
+    question = site.member("Ann").next()
+    assert question is not None
+    join(laptop, site.invite("Olga", Role.OWNER))
+    rows = laptop.get_by_role("table").last.get_by_role("row")
+    expect(rows.filter(has_text="Ann").get_by_text("absent", exact=True)).to_be_visible()
+    expect(rows.filter(has_text="Olga").get_by_text("absent", exact=True)).to_have_count(0)
+
+
 def test_a_reviewer_sees_the_box_to_judge_and_which_one_a_model_drew(laptop: Page, bench: MakeBench) -> None:
     site = bench([captioned("Two men smile.")])
     body = {"model": "grounder", "fingerprint": "0" * 12, "boxes": {"0:0-7": [[9, 9, 90, 90, 0.8]]}, "show_from": 0.1}

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 from sqlalchemy import select
 
-from deixis.annotate.people import Role, invite
+from deixis.annotate.people import Role, invite, suspend_worker
 from deixis.annotate.review import edit_phrases
 from deixis.annotate.store import events, remarks
 from tests.browser.annotate.actions import all_sent, answer, draw, join, ready, task_shown
@@ -134,6 +134,19 @@ def test_a_page_on_a_slow_line_says_that_it_is_coming(laptop: Page, bench: MakeB
         held.pop().continue_()
     expect(laptop.get_by_text("One moment …")).to_have_count(0)
     ready(laptop)
+
+
+def test_somebody_suspended_at_work_learns_why_the_page_asks_to_sign_in(laptop: Page, bench: MakeBench) -> None:
+    site = bench([captioned("A man smiles.")])
+    join(laptop, site.invite("Ann"))
+    ready(laptop)
+    suspend_worker(site.project, "Ann")
+    laptop.keyboard.press("n")
+    expect(laptop.get_by_text("You are not signed in any more.")).to_be_visible()
+    laptop.get_by_label("Name").fill("Ann")
+    laptop.get_by_label("Password").fill(PASSWORD)
+    laptop.get_by_role("button", name="Sign in").click()
+    expect(laptop.get_by_text("the project's owner has suspended you")).to_be_visible()
 
 
 def test_undo_brings_the_question_back(laptop: Page, bench: MakeBench) -> None:

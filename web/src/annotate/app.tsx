@@ -40,6 +40,7 @@ function Inside() {
   const [place, go] = useRoute();
   const [session, setSession] = useState<SessionResponse | null>(null);
   const [failure, setFailure] = useState("");
+  const [isExpelled, setExpelled] = useState(false);
   const [guidelines, setGuidelines] = useState<api.Guidelines | null>(null);
 
   const look = () => {
@@ -75,7 +76,9 @@ function Inside() {
         provider={session.oidc}
         token={place[0] === "join" ? (place[1] ?? "") : ""}
         user={user}
+        isExpelled={isExpelled}
         onIn={(found) => {
+          setExpelled(false);
           const entered = found.projects.find(({ is_in }) => is_in);
           if (!found.user && entered) return location.assign(entered.url);
           go(found.user?.role === "owner" ? "dashboard" : "", "replace");
@@ -141,7 +144,10 @@ function Inside() {
           worker={user.id}
           guidelines={guidelines}
           onGuidelines={setGuidelines}
-          onSignedOut={look}
+          onSignedOut={() => {
+            setExpelled(true);
+            look();
+          }}
         />
       )}
     </>

@@ -373,7 +373,7 @@ function Seen({ worker: { worker, seen_at, absent, waiting }, onChange }: { work
   return (
     <>
       {seen_at === null ? <span class="soft">–</span> : ago(api.serverNow() - seen_at)}
-      {absent && <span class="chip">absent</span>}
+      {absent && (seen_at || waiting > 0) && <span class="chip">absent</span>}
       {absent && waiting > 0 && !said && (
         <button class="link" onClick={reassign}>
           Ask others the {waiting === 1 ? "question that waits" : `${waiting} questions that wait`}

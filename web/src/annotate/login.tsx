@@ -11,6 +11,7 @@ interface Props {
   provider: string | null;
   token: string;
   user: UserInfo | null;
+  isExpelled: boolean; // the session has ended while the page was open
   onIn: (session: SessionResponse) => void;
 }
 
@@ -37,13 +38,13 @@ function ProviderButton({ provider, invitation = "" }: { provider: string | null
   );
 }
 
-export function LoginPage({ project, provider, token, user, onIn }: Props) {
+export function LoginPage({ project, provider, token, user, isExpelled, onIn }: Props) {
   return (
     <main class="door">
       <p class="name" aria-hidden="true">
         de<span>i</span>xis
       </p>
-      {token ? <Join token={token} user={user} onIn={onIn} /> : <SignIn project={project} onIn={onIn} />}
+      {token ? <Join token={token} user={user} onIn={onIn} /> : <SignIn project={project} isExpelled={isExpelled} onIn={onIn} />}
       <ProviderButton provider={provider} invitation={token} />
     </main>
   );
@@ -111,7 +112,7 @@ function Join({ token, user, onIn }: { token: string; user: UserInfo | null; onI
   );
 }
 
-function SignIn({ project, onIn }: { project: string; onIn: Props["onIn"] }) {
+function SignIn({ project, isExpelled, onIn }: Pick<Props, "project" | "isExpelled" | "onIn">) {
   const [name, setName] = useState("");
   const [password, setPassword] = useState("");
   const { failure, isBusy, run } = useSubmit();
@@ -126,6 +127,11 @@ function SignIn({ project, onIn }: { project: string; onIn: Props["onIn"] }) {
       }}
     >
       <h1>Sign in</h1>
+      {isExpelled && (
+        <p class="lead" role="status">
+          You are not signed in any more. Sign in again; if that is refused, the page says why.
+        </p>
+      )}
       <p class="lead">
         Project <b dir="auto">{project}</b>. If you are new here, open the link of your invitation.
       </p>
