@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from simulated_crowd import (
     ADVERSARY,
+    CARELESS,
     HONEST,
     SPAMMER,
     TEAMS,
@@ -73,6 +74,12 @@ def score_chains(project: Project, data: Dataset) -> float:
     score = chain_agreement(key, response, rounds=10)
     assert score.key_only == score.response_only == 0
     return score.b3.f1
+
+
+def test_the_settings_of_a_team_of_five_ask_for_more_than_a_careless_person_gets_right() -> None:
+    preset = read_presets()["5"]
+    assert preset["test_accuracy"] > 1 - CARELESS.error_rate
+    assert preset["rolling_accuracy"] > 1 - CARELESS.error_rate
 
 
 def test_all_photos_are_finished_and_chains_and_boxes_are_nearly_correct(
