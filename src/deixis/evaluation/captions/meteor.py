@@ -226,46 +226,38 @@ def _ratio(top: FloatArray, bottom: FloatArray) -> FloatArray:
 
 def align(matches: Matches, candidate_lengths: IntArray, references: EncodedSentences) -> BoolArray:
     """Mark the matches of the best alignment of each pair."""
-    used, possible = _split_undisputed(matches, candidate_lengths, references.lengths)
-    disputed = distinct(matches.pair[possible])
+    disputed = _disputed(matches, candidate_lengths, references.lengths)
+    used = ~disputed
+    to_search = distinct(matches.pair[disputed])
     lanes = int(candidate_lengths.max(initial=0)) // _LANE_BITS + 1
     batch_size = max(1, _CELLS_PER_BATCH // ((int(references.lengths.max(initial=0)) + 2) * lanes))
-    for begin in range(0, len(disputed), batch_size):
-        pairs = disputed[begin : begin + batch_size]
+    for begin in range(0, len(to_search), batch_size):
+        pairs = to_search[begin : begin + batch_size]
         first, last = np.searchsorted(matches.pair, [pairs[0], pairs[-1] + 1])
-        rows = first + np.flatnonzero((used | possible)[first:last] & np.isin(matches.pair[first:last], pairs))
-        space = _search_space(matches.where(rows), possible[rows], pairs, references)
+        rows = first + np.flatnonzero(np.isin(matches.pair[first:last], pairs))
+        space = _search_space(matches.where(rows), disputed[rows], pairs, references)
         used[rows[_search(space)]] = True
     return used
 
 
-def _split_undisputed(matches: Matches, candidate_lengths: IntArray, lengths: IntArray) -> tuple[BoolArray, BoolArray]:
-    """Masks of the matches that compete with no other, and of those that are still possible besides them."""
-    row, word = np.repeat(np.arange(len(matches)), matches.length), expand_runs(matches.start, matches.length)
-    begins = np.cumsum(lengths) - lengths
-    in_reference = begins[matches.pair[row]] + word
-    candidate_row, word = np.repeat(np.arange(len(matches)), matches.span), expand_runs(matches.at, matches.span)
-    candidate_begins = np.cumsum(candidate_lengths) - candidate_lengths
-    in_candidate = candidate_begins[matches.pair[candidate_row]] + word
-
-    competes = np.zeros(len(matches), dtype=bool)
-    competes[row[np.bincount(in_reference)[in_reference] > 1]] = True
-    competes[candidate_row[np.bincount(in_candidate)[in_candidate] > 1]] = True
-    taken = np.zeros(lengths.sum(), dtype=bool)
-    taken[in_reference[~competes[row]]] = True
-    candidate_taken = np.zeros(candidate_lengths.sum(), dtype=bool)
-    candidate_taken[in_candidate[~competes[candidate_row]]] = True
-    impossible = np.zeros(len(matches), dtype=bool)
-    impossible[row[taken[in_reference]]] = True
-    impossible[candidate_row[candidate_taken[in_candidate]]] = True
-    return ~competes, ~impossible
+def _disputed(matches: Matches, candidate_lengths: IntArray, reference_lengths: IntArray) -> BoolArray:
+    """A mask of the matches that share a word with another one."""
+    disputed = np.zeros(len(matches), dtype=bool)
+    for first, count, lengths in (
+        (matches.start, matches.length, reference_lengths),
+        (matches.at, matches.span, candidate_lengths),
+    ):
+        row = np.repeat(np.arange(len(matches)), count)
+        word = (np.cumsum(lengths) - lengths)[matches.pair[row]] + expand_runs(first, count)
+        disputed[row[np.bincount(word)[word] > 1]] = True
+    return disputed
 
 
 @dataclass(frozen=True, eq=False)
 class _SearchSpace:
     """The pairs that are searched together. Tables by pair and position have two columns more than reference words."""
 
-    # Undisputed and possible matches of these pairs, and the candidate words of each
+    # All matches of these pairs, and the candidate words of each
     matches: Matches
     words: WordSets
     # Gain and distance that each match adds to a path
@@ -276,7 +268,7 @@ class _SearchSpace:
     per_chunk: int
     per_gain: int
     undisputed: IntArray  # by pair and position, the undisputed match that begins there, or -1
-    # By pair and position, the first possible match that begins there and the number of such matches
+    # By pair and position, the first disputed match that begins there and the number of such matches
     first: IntArray
     number: IntArray
     # By pair and position, the maximum gain of the matches from there on, and the words that they may use
@@ -286,21 +278,21 @@ class _SearchSpace:
     lengths: IntArray  # for each pair, the number of words of the reference
 
 
-def _search_space(matches: Matches, possible: BoolArray, pairs: IntArray, references: EncodedSentences) -> _SearchSpace:
+def _search_space(matches: Matches, disputed: BoolArray, pairs: IntArray, references: EncodedSentences) -> _SearchSpace:
     """Build the tables of the search."""
     lengths = references.lengths[pairs]
     pair = np.searchsorted(pairs, matches.pair)
     shape = len(pairs), int(lengths.max()) + 2
     gain = np.where(matches.module == EXACT, 2, matches.length // 2 + matches.span // 2)
-    gain[~possible] = 0  # all paths take them
+    gain[~disputed] = 0  # all paths take them
     distance = np.abs(matches.start - matches.at)
     per_chunk = int(sum_by_group(pair, distance, len(pairs)).max()) + 1
     words = _word_sets(matches)
     position = pair * shape[1] + matches.start
-    choice = np.flatnonzero(possible)
+    choice = np.flatnonzero(disputed)
 
     undisputed = np.full(shape, _NONE)
-    undisputed.flat[position[~possible]] = np.flatnonzero(~possible)
+    undisputed.flat[position[~disputed]] = np.flatnonzero(~disputed)
     number = np.bincount(position[choice], minlength=shape[0] * shape[1])
     first = choice[np.minimum(np.cumsum(number) - number, len(choice) - 1)]
     best_gain = np.zeros(shape, dtype=np.int64)
