@@ -18,6 +18,10 @@ def test_an_error_message_is_one_line_even_with_line_breaks_in_it(error: DeixisE
     [
         "postgresql://ann:s3cr3t@db:5432/photos",
         "postgresql:/ann:s3cr3t@db/photos",  # as a path
+        "postgresql//ann:s3cr3t@db/photos",
+        "postgresql/ann:s3cr3t@db/photos",  # as a path
+        "postgresql:ann:s3cr3t@db/photos",
+        "postgres;//ann:s3c/r:3t@db",
         "POSTGRES://ann:s3/cr:3t@db",
         "sftp://:s3cr3t@host/photos/dog.jpg",
         "invalid address 'ann:s3cr3t@127.0.0.1:1'",

@@ -18,7 +18,9 @@ _EXTRA_OF = {
 """The extra that installs each package which searching, grounding and captioning photos does not need."""
 
 
-_PASSWORD = re.compile(r"([a-z]:/{1,2}[^\s/:@]*|(?<=')[\w.+-]+):(?!//)\S*@", re.IGNORECASE)
+_PASSWORD = re.compile(
+    r"([a-z]:/{1,2}[^\s/:@]*|\bpostgres\w*\W{0,3}[^\s/:@]*|(?<=')[\w.+-]+):(?!//)\S*@", re.IGNORECASE
+)
 _PASSWORD_SETTING = re.compile(
     r"""([?&]\w*password=)[^\s&]*?(?=[:,;)'"]*(?:[\s&]|$))"""
     r"""|(\b\w*password\s*=\s*)(?:'(?:[^'\\]|\\.)*'|\S*?(?=[:,;)'"]*(?:\s|$)))""",
@@ -28,7 +30,7 @@ _PASSWORD_SETTING = re.compile(
 
 
 def hide_passwords(text: str) -> str:
-    """Remove the passwords of addresses, of what looks like one after a missing slash, and of ``password=``.
+    """Remove the passwords of addresses, of what looks like one after a missing character, and of ``password=``.
 
     Examples
     --------

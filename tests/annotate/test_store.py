@@ -34,7 +34,13 @@ def test_other_databases_and_other_versions_are_errors(tmp_path: Path) -> None:
         Database(f"sqlite:///{tmp_path / 'c.sqlite'}").check_version()
 
 
-@pytest.mark.parametrize("url", ["nonsense", "oracle9://x/y", "postgresql://nobody:secret@127.0.0.1:1/none"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("nonsense", "oracle9://x/y", "postgresql://nobody:secret@127.0.0.1:1/none"),
+        *("nobody:my secret@127.0.0.1/none", "postgresql//nobody:secret@127.0.0.1/none", "oracle9://x:secret@y"),
+    ],
+)
 def test_errors_about_an_address_do_not_contain_the_password(url: str) -> None:
     with pytest.raises(DeixisError) as error:
         Database(url).check_version()

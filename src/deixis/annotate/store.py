@@ -6,6 +6,7 @@ parameters start with ``p_``, because SQLAlchemy reserves column names.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -343,7 +344,8 @@ class Database:
             self.is_sqlite = self.url.get_backend_name() == "sqlite"
             self.engine = _make_engine(self.url, self.is_sqlite)
         except (ArgumentError, NoSuchModuleError, ImportError) as error:
-            raise DeixisError(f"{_display_url(url)}: not a usable database address ({first_line(error)})") from None
+            shown = re.sub(r":(?!//).*@", "@", _display_url(url), flags=re.DOTALL)  # anything may be a password
+            raise DeixisError(f"{shown}: not a usable database address ({first_line(error)})") from None
         event.listen(self.engine, "begin", lambda connection: connection.info.update({AFTER_COMMIT: []}))
         self._write_lock = threading.Lock() if self.is_sqlite else nullcontext()
         self._record_lock = threading.Lock()
