@@ -99,13 +99,17 @@ def test_a_confidential_client_sends_its_secret(project: Project, provider: Fake
     [
         lambda: {"claims": {"nonce": "another"}},
         lambda: {"claims": {"aud": "another"}},
+        lambda: {"claims": {"aud": [CLIENT, "another"], "azp": "another"}},
+        lambda: {"claims": {"sub": ""}},
+        lambda: {"claims": {"sub": "ann\0"}},
+        lambda: {"claims": {"sub": "a" * 256}},
         lambda: {"claims": {"iss": "https://example.org"}},
         lambda: {"claims": {"exp": int(time.time()) - 3600}},
         lambda: {"key": rsa_key(1)},
         lambda: {"algorithm": "none", "key": None},
         lambda: {"exchange": lambda form, authorization: (400, {"error": "invalid_grant"})},
     ],
-    ids=["nonce", "audience", "issuer", "time", "key", "algorithm", "code"],
+    ids=["nonce", "audience", "party", "nobody", "control", "long", "issuer", "time", "key", "algorithm", "code"],
 )
 def test_a_wrong_token_signs_nobody_in(
     project: Project, provider: FakeProvider, spoil: Callable[[], dict[str, Any]]
@@ -150,9 +154,15 @@ def test_a_provider_must_be_one_and_the_page_must_have_no_token(project: Project
 
 
 @pytest.mark.parametrize("name", ["authorization_endpoint", "token_endpoint", "jwks_uri"])
-@pytest.mark.parametrize("address", ["file://localhost/etc/passwd", "http://example.org/x", "https:///x", ""])
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("file://localhost/etc/passwd", "http://example.org/x", "https:///x", "", "https://[x", "https://x:y/", 5),
+        *("https://x/\r\nSet-Cookie: a=b", "https://x/#rest", "https://ann:secret@x/", "javascript://x/%0aalert(1)"),
+    ],
+)
 def test_addresses_of_a_provider_are_https(
-    name: str, address: str, project: Project, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+    name: str, address: object, project: Project, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     metadata = provider.answer("/.well-known/openid-configuration") | {name: address}
     monkeypatch.setattr(provider, "answer", lambda path: metadata)
@@ -161,3 +171,12 @@ def test_addresses_of_a_provider_are_https(
     refused = browser.post("/api/oidc/start", json={})
     assert refused.status_code == 400
     assert name in refused.text
+
+
+def test_a_description_that_is_nested_without_end_is_refused(
+    project: Project, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deixis.annotate.web.oidc.send_request", lambda *_, **__: b"[" * 100_000)
+    refused = new_browser(project, provider).post("/api/oidc/start", json={})
+    assert refused.status_code == 400
+    assert "other than JSON" in refused.text

@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import json
 import logging
+import re
 import secrets
 import threading
 from collections import OrderedDict
@@ -44,6 +45,7 @@ _LOG = logging.getLogger("uvicorn.error")
 PENDING_SECONDS = 600.0
 _MAX_PENDING = 1000
 _MAX_BYTES = 2**20
+_MAX_SUBJECT_LENGTH = 255  # of the specification
 _TIMEOUT_S = 10.0
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA"]  # never HS256 or none
 _LEEWAY_S = 60
@@ -62,7 +64,7 @@ class OidcSettings:
     client_secret: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        if not _is_secure(self.issuer):
+        if not _is_endpoint(self.issuer):
             raise DeixisError(f"--oidc-issuer {self.issuer}: use an https address")
         if not self.client_id:
             raise DeixisError("--oidc-client: name the client that the provider knows this server by")
@@ -161,6 +163,10 @@ class Provider:
             raise SignInError(f"{self.settings.label}: the ID token is not valid ({error})") from None
         if not secrets.compare_digest(str(claims.get("nonce", "")).encode(), nonce.encode()):
             raise SignInError(f"{self.settings.label}: the ID token is not for this sign-in")
+        if claims.get("azp", self.settings.client_id) != self.settings.client_id:
+            raise SignInError(f"{self.settings.label}: the ID token is for another client")
+        if not (claims["sub"].isprintable() and 0 < len(claims["sub"]) <= _MAX_SUBJECT_LENGTH):
+            raise SignInError(f"{self.settings.label}: the ID token does not say who it is for")
         return claims
 
     def _read_metadata(self) -> dict[str, Any]:
@@ -170,7 +176,7 @@ class Provider:
             if found.get("issuer") != self.settings.issuer:
                 raise SignInError(f"{self.settings.issuer}: calls itself {found.get('issuer')!r}; use that issuer")
             for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
-                if not _is_secure(str(found.get(name, ""))):
+                if not _is_endpoint(found.get(name)):
                     raise SignInError(f"{self.settings.issuer}: {name} is not an https address")
             self._metadata = found
         return self._metadata
@@ -181,11 +187,24 @@ class Provider:
             found = json.loads(content)
         except StatusError as error:
             raise SignInError(f"{self.settings.label}: answered {error.status}") from None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise SignInError(f"{self.settings.label}: answered with something other than JSON") from None
         if not isinstance(found, dict):
             raise SignInError(f"{self.settings.label}: answered with something other than a JSON object")
         return found
+
+
+def _is_endpoint(address: object) -> bool:
+    """Return whether an address is one of https, or of this machine, to which a query can be added."""
+    if not isinstance(address, str) or not re.fullmatch("[!-~]+", address):
+        return False
+    try:
+        parts = urlsplit(address)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return False
+    is_plain = bool(host) and port != 0 and parts.username is None and not parts.fragment
+    return is_plain and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))
 
 
 def _import_jwt() -> Any:
@@ -196,13 +215,6 @@ def _import_jwt() -> Any:
             "sign-in by OpenID Connect needs PyJWT, which is not installed: pip install 'deixis[oidc]'"
         ) from None
     return jwt
-
-
-def _is_secure(url: str) -> bool:
-    """Return whether requests to an address are encrypted, or stay on this machine."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))
 
 
 router = APIRouter(dependencies=[Depends(limit_address)])
