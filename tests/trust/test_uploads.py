@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import sys
 import threading
@@ -11,6 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from tempfile import SpooledTemporaryFile
 from urllib.parse import urlsplit
 
 import httpx
@@ -120,6 +122,28 @@ def test_a_server_that_is_killed_while_it_decodes_leaves_no_files(collection: Fa
         process.kill()
         assert isinstance(upload.exception(), httpx.HTTPError)
         assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize(("code", "status"), [(errno.ENOSPC, 503), (errno.EDQUOT, 503), (errno.EIO, 500)])
+def test_an_upload_for_which_the_disk_has_no_room_is_refused_in_one_line(
+    collection: FakeCollection,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    code: int,
+    status: int,
+) -> None:
+    """Each one was an internal error, with a traceback in the log."""
+
+    def write(*_: object) -> None:
+        raise OSError(code, "no")
+
+    monkeypatch.setattr(SpooledTemporaryFile, "write", write)
+    app = make_app(collection, inference=FakeInference())
+    with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
+        refused = client.post("/api/caption", files={"photo": ("a.jpg", photo_bytes(), "image/jpeg")})
+    assert refused.status_code == status
+    assert ("full" in refused.text) == (status == 503)
+    assert bool(caplog.records) == (status == 500)
 
 
 def test_uploads_beyond_the_limit_are_refused_at_once(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from contextlib import suppress
@@ -35,6 +36,7 @@ _PATH = re.compile(
     r"""(?<!\S)postgres(?:ql)?://\S*?(?=:?(?:\s|$))|(?P<quote>['"])(?:/|[A-Za-z]:\\).*?(?P=quote)|(?<!\S)(?:/|[A-Za-z]:\\)[^:]*"""
 )
 _CACHE_FOREVER = "public, max-age=31536000, immutable"
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _RETRY_S = "5"  # a database needs more time to recover than a queue
 
 
@@ -115,6 +117,12 @@ def add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(UnavailableError)
     async def unavailable(_: Request, error: UnavailableError) -> Response:
         return error_response(503, without_paths(str(error)), {"retry-after": _RETRY_S})
+
+    @app.exception_handler(OSError)
+    async def disk_error(_: Request, error: OSError) -> Response:
+        if error.errno not in _NO_ROOM:
+            raise error
+        return error_response(503, "the disk of the server is full", {"retry-after": _RETRY_S})
 
     @app.exception_handler(BusyError)
     async def busy(_: Request, error: BusyError) -> Response:
