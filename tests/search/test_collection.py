@@ -147,6 +147,12 @@ def test_a_number_or_a_quality_orders_what_the_noun_finds(photos: PhotoCollectio
         assert of_noun <= {hit.path.stem for hit in photos.search(longer, top=14)}
 
 
+def test_the_last_word_of_a_compound_finds_nothing_without_the_compound(photos: PhotoCollection) -> None:
+    assert names(photos.search("pole", top=14)) != []
+    assert names(photos.search("totem pole", top=14)) == []
+    assert "cat" in names(photos.search("house cat", top=14))
+
+
 def test_the_score_of_required_words_is_their_minimum(photos: PhotoCollection) -> None:
     cat = {hit.path.stem: hit.score for hit in photos.search("cat", top=14, everything=True)}
     coffee = {hit.path.stem: hit.score for hit in photos.search("coffee", top=14, everything=True)}

@@ -490,7 +490,7 @@ class _Search:
             is_hit &= is_alike
         else:
             is_found = self._is_hit(required_logits[is_hit], required)
-            if noun:
+            if noun and (is_found.any() or not required[0].is_compound):  # poles are no answer to "a totem pole"
                 of_noun, _ = self.logits(noun, [], numbers)
                 is_found |= self._is_hit(of_noun[is_hit], noun)
             is_hit[is_hit] = is_found

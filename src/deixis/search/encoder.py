@@ -122,6 +122,7 @@ class EncodedSentence:
     vector: Floats  # (dimension,); its dot product with the vector of a photo is the score
     phrases: tuple[EncodedPhrase, ...]  # noun phrases that name something visible, or the whole sentence
     noun: str = ""  # of a phrase, without numbers, colours and other adjectives
+    is_compound: bool = False  # whether the noun is the last word of a compound, such as "school bus"
 
     @property
     def is_unknown(self) -> bool:
@@ -275,6 +276,7 @@ class SearchEncoder:
                     whole_vectors[sentence.text],
                     tuple(map(encoded, some)),
                     self._noun_of(sentence, noun, whole_vectors) if noun and statistics.kind == PHRASE else "",
+                    noun is not None and set(content_words(sentence.words)) <= set(noun.lower().split()),
                 )
             )
         return found
