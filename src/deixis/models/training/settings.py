@@ -63,6 +63,8 @@ class TrainSettings:
         Steps between two checkpoints, besides the one at the end of each epoch; 0 for no others.
     log_every
         Steps between two lines of the log.
+    tensorboard
+        After each epoch, write the numbers of the log as curves for TensorBoard too.
     seed
         Random seed.
     device
@@ -87,6 +89,7 @@ class TrainSettings:
     patience: int = 0
     save_every: int = 0
     log_every: int = 50
+    tensorboard: bool = False
     seed: int = 0
     device: str = "auto"
     threads: int = 0

@@ -30,6 +30,8 @@ from deixis.models.training.checkpoints import (
     with_prefix,
     write_checkpoint,
 )
+from deixis.models.training.curves import FILE as CURVES
+from deixis.models.training.curves import write_curves
 from deixis.models.training.objective import Batch, DevScores, Loss, Sampler
 from deixis.models.training.reproducibility import chosen_device, epoch_generator, reproducible, seed_step
 from deixis.models.training.run_record import (
@@ -400,6 +402,8 @@ class Trainer(Generic[Batch]):
             **add_prefix(AVERAGE, self._stepper.average.weights if self._stepper.average else {}),
         }
         write_checkpoint(self.out / LAST, tensors, self._position)
+        if self.settings.tensorboard:
+            write_curves(self._log.path, self.out / CURVES)
 
     def _finish(self) -> Outcome:
         """Restore the best weights, and save the model again with the final duration."""
