@@ -118,7 +118,7 @@ def main() -> None:
     np.savez(small, **arrays)
     print(f"{len(arrays['train_files'])} photos, dev: {', '.join(arrays['dev'].tolist())}", flush=True)
     train = [SCRIPTS / "train_encoder.py", small, chosen.photos, "--start", chosen.start, "--out", towers, "--set"]
-    train += [*chosen.set, *ONCE, "text_steps=1", "head_steps=1"]
+    train += [*chosen.set, *ONCE, "text_steps=1", "head_steps=1", "group_share=0"]
     print(run_stage("training", train).strip().splitlines()[-1])
     if "continued from step 1" not in run_stage("continuation", train):
         raise SystemExit("the training was not continued")

@@ -80,6 +80,7 @@ class Examples:
         self.boxes = tensor("boxes")
         self.annotated = self.boxes[:, 0, 0] >= 0
         self.partial = tensor("partial")
+        self.labels = tensor("labels") if f"{split}_labels" in arrays else None
         self.pixels = read_photos(photos, arrays[f"{split}_files"].tolist(), device)
 
     def __len__(self) -> int:
@@ -138,6 +139,19 @@ def source_shares(arrays: dict[str, np.ndarray], shares: str, device: str) -> Te
         raise SystemExit(f"shares: no source is named {', '.join(sorted(unknown))}; there are {', '.join(sources)}")
     source = torch.from_numpy(arrays["train_source"]).to(device)
     return torch.tensor([given.get(name, 1.0) for name in sources], device=device)[source]
+
+
+@torch.no_grad()
+def draw_groups(vectors: Tensor, share: Tensor, count: int, group: int, nearest: int = 32) -> Tensor:
+    """Draw `count` different photos in groups: a photo and some of its nearest, which are its hard negatives."""
+    first = torch.multinomial(share, count // group)
+    scores = vectors[first] @ vectors.T
+    scores[torch.arange(len(first), device=scores.device), first] = -torch.inf
+    near = scores.topk(min(nearest, len(vectors) - 1)).indices
+    drawn = near.gather(1, torch.multinomial(share[near], group - 1))
+    rows = torch.cat([first, drawn.flatten()]).unique()
+    others = share.index_fill(0, rows, 0)
+    return torch.cat([rows, torch.multinomial(others, count - len(rows))]) if len(rows) < count else rows
 
 
 class NounPhotos:

@@ -5,8 +5,8 @@ python scripts/encoder_examples.py --train NAME=DATA[:SPLIT] … --dev NAME=DATA
 DATA is a data set directory. Photos with Entities boxes also teach regions and proposals, all others only captions.
 ``--text`` is a data set with sentences, whose photos must not be in a dev split; its captions train the text side.
 ``--coco FOLDER`` adds the texts of COCO train2017 (``scripts/coco_texts.py``) as the sources `coco2017` and
-`coco2017_questions` and the dev split `coco2017_dev`; its labels count as nouns, and its boxes teach
-class names.
+`coco2017_questions` and the dev split `coco2017_dev`; its labels count as nouns and teach a head for the classes, and
+its boxes teach class names.
 ``--names FOLDER`` adds photos that are named by their file (``n02391049_zebra.JPEG``), such as one for each class of
 ImageNet. The vocabulary has the words that occur at least three times, with the shipped word vectors; the nouns are
 those that the captions of at least six photos contain.
@@ -266,6 +266,7 @@ def main() -> None:
     own = [texts_of(photo) for photos in train.values() for photo in photos] + [photo.texts for photo in coco]
     labels = [[] for photos in train.values() for _ in photos] + [photo.labels for photo in coco]
     add_nouns(arrays, own, labels, named, table)
+    add_labels(arrays, [*labels, *([] for _ in named)])
     add_words(arrays, table)
     ids = {name: fingerprint_photos(photo.id for photo in photos) for name, photos in train.items()}
     for name, photos in (("coco2017", captioned), ("coco2017_questions", questioned)):
@@ -300,6 +301,17 @@ def add_nouns(
     arrays["nouns"] = np.stack([table.row(name, NOUN_WORDS) for name in names])
     arrays["noun_names"] = np.array(names)
     arrays["noun_pairs"] = np.array(sorted(pairs), dtype=np.int32)
+
+
+def add_labels(arrays: Arrays, labels: Sequence[Sequence[str]]) -> None:
+    """Add which classes each photo has: 1 or 0, or −1 for photos without labels."""
+    classes = sorted({name for here in labels for name in here})
+    found = np.full((len(labels), len(classes)), -1, dtype=np.int8)
+    for row, here in enumerate(labels):
+        if here:
+            found[row] = [name in here for name in classes]
+    if classes:
+        arrays["train_labels"], arrays["classes"] = found, np.array(classes)
 
 
 def add_words(arrays: Arrays, table: Table) -> None:

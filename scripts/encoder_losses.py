@@ -27,10 +27,11 @@ class Grounded:
 class Losses(nn.Module):
     """The losses, with a trained inverse temperature for each kind of comparison."""
 
-    def __init__(self, smoothing: float) -> None:
+    def __init__(self, smoothing: float, width: int = 0, classes: int = 0) -> None:
         super().__init__()
         self.smoothing = smoothing
         self.sharpness = nn.Parameter(torch.full((4,), math.log(20.0)))
+        self.classes = nn.Linear(width, classes) if classes else None
 
     def scale(self, place: int) -> Tensor:
         return self.sharpness[place].exp().clamp(max=100)
@@ -69,6 +70,15 @@ class Losses(nn.Module):
             smooth = self.smoothing * ((table * right).sum(dim=1) / right.sum(dim=1) - table.mean(dim=1))
             losses.append((loss + smooth).mean())
         return (losses[0] + losses[1]) / 2
+
+    def labels(self, cells: Tensor, labels: Tensor) -> Tensor:
+        """Train a head to find classes in the cells of photos; `labels` (b, classes) is −1 where they are unknown."""
+        assert self.classes is not None  # noqa: S101 - for type checkers
+        scores = self.classes(cells.flatten(2).transpose(1, 2))
+        whole = scores.logsumexp(dim=1) - math.log(scores.shape[1])
+        known = labels >= 0
+        loss = functional.binary_cross_entropy_with_logits(whole, known * labels.float(), reduction="none")
+        return (loss * known).sum() / known.any(dim=1).sum().clamp(min=1)
 
     def grounding(self, found: Grounded) -> Tensor:
         """Match phrases with boxes of their photo and gold regions of other photos, and gold regions with phrases."""

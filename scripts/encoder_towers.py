@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from deixis.arrays import code_step, quantize
+from deixis.models.networks import TextEncoderShape, TransformerEncoder
 from deixis.vision.encoders.base import IMAGENET
 from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape
 from deixis.vision.feature_map import OFFSETS
@@ -58,18 +59,30 @@ class WordTable(nn.Module):
 
 
 class TextTower(nn.Module):
-    """Text encoder: word vectors, then a bidirectional GRU with max pooling over the words."""
+    """Text encoder: word vectors, then a bidirectional GRU with max pooling over the words, or a small transformer."""
 
-    def __init__(self, words: WordTable, hidden: int, embedding: int, drop: float) -> None:
+    def __init__(
+        self, words: WordTable, hidden: int, embedding: int, drop: float, kind: str = "gru", layers: int = 1
+    ) -> None:
         super().__init__()
-        self.words = words
-        self.read = nn.GRU(words.delta.embedding_dim, hidden, batch_first=True, bidirectional=True)
+        self.words, self.kind = words, kind
+        dimension = words.delta.embedding_dim
+        if kind == "transformer":
+            shape = TextEncoderShape("transformer", 1, dimension, hidden, layers, drop)
+            self.read: nn.Module = TransformerEncoder(shape)
+            self.read.words = nn.Identity()
+        else:
+            self.read = nn.GRU(dimension, hidden, layers, batch_first=True, bidirectional=True)
+        size = hidden if kind == "transformer" else 2 * hidden
         self.drop = nn.Dropout(drop)
-        self.sentence = nn.Linear(2 * hidden, embedding)
-        self.phrase = nn.Linear(2 * hidden, embedding)
+        self.sentence = nn.Linear(size, embedding)
+        self.phrase = nn.Linear(size, embedding)
 
     def forward(self, numbers: Tensor) -> Tensor:
         lengths = (numbers > 0).sum(1).clamp(min=1)
+        if self.kind == "transformer":
+            with torch.autocast(numbers.device.type, torch.bfloat16, enabled=numbers.device.type == "cuda"):
+                return self.drop(self.read(self.words(numbers), lengths).float())
         packed = nn.utils.rnn.pack_padded_sequence(
             self.drop(self.words(numbers)), lengths.cpu(), batch_first=True, enforce_sorted=False
         )
@@ -199,6 +212,6 @@ def load_towers(arrays: dict[str, np.ndarray], folder: Path) -> tuple[PhotoTower
     chosen = about["training"]
     photos = PhotoTower(encoder, encoder.shape.width, ProposalHead(head_shape(about["head"])), chosen["embedding"])
     words = WordTable(arrays["vectors"].astype(np.float32), arrays["word_rows"], int(arrays["taught"]), 0.0)
-    texts = TextTower(words, chosen["hidden"], chosen["embedding"], 0.0)
+    texts = TextTower(words, chosen["hidden"], chosen["embedding"], 0.0, chosen["text"], chosen["text_layers"])
     nn.ModuleDict({"photos": photos, "texts": texts}).load_state_dict(weights)
     return photos.requires_grad_(False).eval(), texts.requires_grad_(False).eval()

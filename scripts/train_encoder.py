@@ -8,7 +8,8 @@ The start is DINOv2 ViT-S/14, or the result of a training on the same examples. 
 captions: InfoNCE in the batch, three captions a photo. Phrases and regions: a phrase is matched with its region among
 the boxes of its photo and the gold regions of other photos, and a region with its phrase. Captions: those of one photo
 are matched, over more photos than have images. Nouns: photos whose captions contain a noun rank above others. Boxes:
-the proposal head learns all boxes. Photos without boxes skip the second and the fifth term.
+the proposal head learns all boxes. Labels: a head finds the classes of photos that have labels. Photos without boxes
+skip the second and the fifth term.
 
 DIR receives the averaged weights every minute and with each score, and `state.pt`: the same command continues from it
 after an interruption.
@@ -27,7 +28,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from encoder_data import Examples, NounPhotos, View, source_shares
+from encoder_data import Examples, NounPhotos, View, draw_groups, source_shares
 from encoder_losses import Grounded, Losses, iou
 from encoder_scores import measure
 from encoder_steps import Checkpoint, Pace, follow, settings_from, update
@@ -56,6 +57,8 @@ class Settings:
     side: int = 252
     epochs: float = 36.0
     minutes: float = 0.0  # if given, the limit of the whole program; as many epochs as fit
+    first_side: int = 0  # if given, photos have this side at first, which is faster
+    first_share: float = 0.6  # share of the training with it
     scores: int = 4  # times that dev is scored
     save_minutes: float = 1.0  # time between checkpoints
     head_steps: int = 150
@@ -66,6 +69,8 @@ class Settings:
     decay: float = 0.05
     drop_path: float = 0.15
     embedding: int = 512
+    text: str = "gru"  # or transformer
+    text_layers: int = 1
     hidden: int = 512
     word_drop: float = 0.3
     delta_drop: float = 0.2
@@ -77,11 +82,14 @@ class Settings:
     box_weight: float = 0.5
     noun_weight: float = 0.3
     nouns: int = 192
+    label_weight: float = 0.0  # of the head for the classes of labels
     candidates: int = 48
     smallest_crop: float = 0.5
     average: float = 0.998
     head_width: int = 256
     anchors: int = 12
+    group: int = 1  # photos of a batch that are neighbours of each other: hard negatives
+    group_share: float = 0.5  # share of the training before that
     shares: str = ""  # such as flickr8k=2,coco2017_questions=0.5: how often photos of a source are drawn; others 1
 
 
@@ -135,24 +143,36 @@ class Training:
         words = WordTable(
             arrays["vectors"].astype(np.float32), arrays["word_rows"], int(arrays["taught"]), chosen.delta_drop
         )
-        self.texts = TextTower(words, chosen.hidden, chosen.embedding, chosen.word_drop).to(self.device)
+        self.texts = TextTower(
+            words, chosen.hidden, chosen.embedding, chosen.word_drop, chosen.text, chosen.text_layers
+        ).to(self.device)
         both = nn.ModuleDict({"photos": self.photos, "texts": self.texts})
         missing, unexpected = both.load_state_dict(start, strict=False)
         if unexpected or (head is not None and missing):
             raise SystemExit(f"the weights do not match: missing {missing}, unexpected {unexpected}")
-        self.losses = Losses(chosen.smoothing).to(self.device)
+        labels = train.labels if chosen.label_weight else None
+        self.losses = Losses(chosen.smoothing, encoder.shape.width, 0 if labels is None else labels.shape[1])
+        self.losses.to(self.device)
         self.towers = nn.ModuleList([self.photos, self.texts])
         self.average = copy.deepcopy(self.towers).requires_grad_(False)
         for texts in (self.texts, self.average[1]):
-            texts.read.flatten_parameters()
+            if isinstance(texts.read, nn.GRU):
+                texts.read.flatten_parameters()
         self.compiled = torch.compile(self.photos.maps, dynamic=False) if self.device == "cuda" else self.photos.maps
-        cells = chosen.side // encoder.shape.patch
-        centred = anchor_boxes(shape, cells, cells).to(self.device)
-        self.anchors = decode_boxes(centred, torch.zeros_like(centred))
+        self.set_side(chosen.first_side or chosen.side)
         self.nouns = NounPhotos(arrays, len(train), self.device)
         number_of = {word: number for number, word in enumerate(arrays["words"].tolist())}
         self.prefixes = [[number_of[word] for word in text.split()] for text in ("", "a", "the", "a photo of a")]
         self.share = source_shares(arrays, chosen.shares, self.device)
+        # The vectors of photos when they were last seen, to draw neighbours.
+        self.seen = torch.zeros(len(train) if chosen.group > 1 else 0, chosen.embedding, device=self.device)
+
+    def set_side(self, side: int) -> None:
+        """Train with photos of this side from now on."""
+        self.side = side
+        cells = side // self.photos.encoder.shape.patch
+        centred = anchor_boxes(self.photos.head.shape, cells, cells).to(self.device)
+        self.anchors = decode_boxes(centred, torch.zeros_like(centred))
 
     def noun_texts(self, which: Tensor) -> Tensor:
         prefix = self.prefixes[torch.randint(len(self.prefixes), ()).item()]
@@ -172,11 +192,13 @@ class Training:
     def photo_step(self, rows: Tensor, frozen: bool) -> Tensor:
         chosen = self.chosen
         view = View.random(len(rows), chosen.smallest_crop, self.device)
-        pixels = view.pixels(self.train.pixels[rows], chosen.side)
+        pixels = view.pixels(self.train.pixels[rows], self.side)
         # First, because reading the lengths of texts waits for the GPU.
         with torch.set_grad_enabled(not frozen):
             cells = self.photos.maps(pixels) if frozen else self.compiled(pixels)
         wholes = self.photos.wholes(cells)
+        if len(self.seen):
+            self.seen[rows] = wholes.detach()
         which = torch.rand(len(rows), self.train.captions.shape[1], device=self.device).argsort(dim=1)
         which = which[:, : chosen.captions]
         captions = self.train.captions[rows[:, None], which].flatten(0, 1)
@@ -190,6 +212,8 @@ class Training:
         loss = self.losses.captions(wholes, sentences.unflatten(0, (len(rows), -1)))
         loss = loss + chosen.noun_weight * self.losses.nouns(wholes, names, shown)
         loss = loss + chosen.text_weight * self.losses.pairs(one, other, 1)
+        if self.losses.classes is not None and self.train.labels is not None:
+            loss = loss + chosen.label_weight * self.losses.labels(cells, self.train.labels[rows])
         if not len(phrases.names):
             return loss  # the batch has no boxes, or none is in the crops
         cells, gold = cells[marked], view[marked].boxes(self.train.boxes[rows[marked]])
@@ -249,12 +273,14 @@ class Training:
         ]
         return torch.optim.AdamW(groups, weight_decay=self.chosen.decay, fused=self.device == "cuda")
 
-    def rows(self) -> Tensor:
+    def rows(self, done: float = 0.0) -> Tensor:
         """Draw the photos of a batch."""
+        if len(self.seen) and done >= self.chosen.group_share:
+            return draw_groups(self.seen, self.share, self.chosen.batch, self.chosen.group)
         return torch.multinomial(self.share, self.chosen.batch)
 
     def warm_up(self) -> None:
-        """Train the heads on the encoder as it is, then compile it, which takes a minute."""
+        """Train the heads on the encoder as it is, then compile it for each size of photo, which takes a minute."""
         chosen = self.chosen
         first = self.optimizer(0.0, chosen.head_rate)
         self.towers.train()
@@ -262,8 +288,8 @@ class Training:
             update(first, self.text_step(), 0.5 * number / chosen.text_steps)
         for number in range(chosen.head_steps):
             update(first, self.photo_step(self.rows(), True), 0.5 * number / chosen.head_steps)
-        if self.device == "cuda":
-            pixels = torch.rand(chosen.batch, 3, chosen.side, chosen.side, device=self.device)
+        for side in {self.side, chosen.side} if self.device == "cuda" else ():
+            pixels = torch.rand(chosen.batch, 3, side, side, device=self.device)
             self.compiled(pixels).sum().backward()
         self.towers.zero_grad(set_to_none=True)
         self.average.load_state_dict(self.towers.state_dict())
@@ -284,7 +310,9 @@ class Training:
         self.towers.train()
         scored, saved = int(pace.done * chosen.scores), time.monotonic()
         while (done := pace.done) < 1:
-            loss = self.photo_step(self.rows(), False)
+            if self.side != chosen.side and done >= chosen.first_share:
+                self.set_side(chosen.side)
+            loss = self.photo_step(self.rows(done), False)
             update(optimizer, loss, done)
             follow(self.average, self.towers, 1 - chosen.average)
             done = pace.step()

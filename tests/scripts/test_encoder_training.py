@@ -13,8 +13,8 @@ import torch
 from average_models import average_towers
 from check_training import renumbered
 from coco_texts import CocoPhoto, things_of
-from encoder_data import photos_without_text, read_photos, source_shares
-from encoder_losses import iou, kept_boxes, nms
+from encoder_data import draw_groups, photos_without_text, read_photos, source_shares
+from encoder_losses import Losses, iou, kept_boxes, nms
 from encoder_steps import Checkpoint, Pace, settings_from
 from encoder_towers import PhotoTower, TextTower, WordTable, load_towers, read_towers, save_towers
 from PIL import Image
@@ -36,9 +36,22 @@ def test_shares_of_sources_are_rates_of_their_photos() -> None:
 
 
 def test_unknown_settings_are_refused() -> None:
-    assert settings_from(Settings(), ["batch=8", "shares=a=2"]).batch == 8
+    assert settings_from(Settings(), ["batch=8", "text=transformer"]).batch == 8
     with pytest.raises(SystemExit, match="barch"):
         settings_from(Settings(), ["barch=8"])
+
+
+def test_groups_are_photos_with_near_neighbours_and_no_photo_is_drawn_twice() -> None:
+    torch.manual_seed(0)
+    topics = torch.arange(800) // 8
+    vectors = nn.functional.normalize(nn.functional.one_hot(topics, 100) + 0.01 * torch.rand(800, 100), dim=1)
+    share = torch.ones(800).index_fill(0, torch.arange(0, 800, 2), 0)  # even photos are never drawn
+    for _ in range(20):
+        rows = draw_groups(vectors, share, 16, 4, nearest=7)
+        assert len(set(rows.tolist())) == 16
+        assert (rows % 2 == 1).all()
+        _, counts = topics[rows].unique(return_counts=True)
+        assert counts[counts >= 3].sum() >= 8  # the others replace photos that were drawn twice
 
 
 def greedy(boxes: Tensor, threshold: float) -> list[int]:
@@ -63,10 +76,27 @@ def test_nms_in_rounds_is_greedy_and_kept_boxes_are_padded_with_the_best() -> No
             assert (found[len(wanted) :] == ranked[0]).all()
 
 
-def test_padding_does_not_change_the_vector_of_a_text() -> None:
+def test_the_head_for_classes_ignores_photos_without_labels_and_learns_the_others() -> None:
+    torch.manual_seed(0)
+    losses = Losses(0.0, 6, 2)
+    cells = torch.randn(4, 6, 3, 3)
+    labels = torch.tensor([[1, 0], [0, 1], [-1, -1], [-1, -1]], dtype=torch.int8)
+    assert losses.labels(cells, labels).isclose(losses.labels(cells[:2], labels[:2]))
+    assert losses.labels(cells, labels.clamp(max=-1)) == 0
+    optimizer = torch.optim.Adam(losses.parameters(), lr=0.1)
+    first = losses.labels(cells, labels).item()
+    for _ in range(50):
+        optimizer.zero_grad()
+        losses.labels(cells, labels).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    assert losses.labels(cells, labels).item() < first / 4
+
+
+@pytest.mark.parametrize("kind", ["gru", "transformer"])
+def test_padding_does_not_change_the_vector_of_a_text(kind: str) -> None:
     torch.manual_seed(0)
     words = WordTable(np.eye(6, dtype=np.float32), np.array([-1, -1, 0, 1, 2, 3]), 3, 0.0)
-    tower = TextTower(words, 8, 5, 0.0).eval()
+    tower = TextTower(words, 8, 5, 0.0, kind, 2).eval()
     short, long = torch.tensor([[2, 3]]), torch.tensor([[2, 3, 0, 0, 0]])
     torch.testing.assert_close(tower.sentences(short), tower.sentences(long), atol=1e-5, rtol=1e-5)
     assert not torch.allclose(tower.sentences(short), tower.sentences(torch.tensor([[3, 2]])), atol=1e-3)
@@ -152,7 +182,7 @@ def test_saved_towers_are_read_with_int8_matrices(tmp_path: Path, monkeypatch: p
     head = ProposalHead(HeadShape(384, 8, ((0.2, 0.3), (0.5, 0.6))))
     photos = PhotoTower(encoder, 384, head, 10)
     texts = TextTower(WordTable(arrays["vectors"].astype(np.float32), arrays["word_rows"], 3, 0.0), 5, 10, 0.0)
-    about = {"training": {"embedding": 10, "hidden": 5}, "head": asdict(head.shape)}
+    about = {"training": {"embedding": 10, "hidden": 5, "text": "gru", "text_layers": 1}, "head": asdict(head.shape)}
     save_towers(photos, texts, about, tmp_path)
     weights, described = read_towers(tmp_path)
     assert described["head"]["width"] == 8
