@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,17 @@ def test_a_project_of_a_stranger_cannot_make_deixis_contact_an_address(
         named.setenv("PGHOST", "db.example.org")
         assert opens(far)
     assert opens(far), "it was named once"
+
+
+def test_a_row_that_is_nested_without_end_is_damage(tmp_path: Path) -> None:
+    folder = make_old(RELEASED[0], tmp_path / "dogs")
+    open_for_work(folder).close()
+    with closing(sqlite3.connect(folder / SQLITE_FILE)) as raw:
+        register_checks(raw)
+        raw.execute("UPDATE photos SET material = ?", ("[" * 100_000,))
+        raw.commit()
+    (problem,) = find_damage(folder)
+    assert "damaged (RecursionError" in problem
 
 
 def test_a_damaged_backup_is_refused_and_the_project_stays(tmp_path: Path) -> None:

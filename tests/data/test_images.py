@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -141,6 +142,14 @@ def test_every_exif_orientation_is_applied_in_every_format_that_has_it(
     right, bottom = 3 * size[0] // 4, 3 * size[1] // 4
     for name, (x, y) in zip(corners, [(8, 8), (right, 8), (8, bottom), (right, bottom)], strict=True):
         assert photo.getpixel((x, y)) == pytest.approx(CORNERS[name], abs=60)
+
+
+def test_no_limit_is_advised_that_would_be_refused(tmp_path: Path) -> None:
+    """The header of a hostile BMP states billions of pixels a side."""
+    header = struct.pack("<IHHI", 100, 0, 0, 54) + struct.pack("<IiiHH6I", 40, 2**31 - 1, 2**31 - 1, 1, 24, *[0] * 6)
+    (tmp_path / "a.bmp").write_bytes(b"BM" + header)
+    with pytest.raises(PhotoError, match="too many$"):
+        open_photo(tmp_path / "a.bmp")
 
 
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")

@@ -48,6 +48,9 @@ MAX_PIXELS = 150_000_000
 LIMIT_VARIABLE = "DEIXIS_MAX_MEGAPIXELS"
 """The environment variable that replaces `MAX_PIXELS`, and the limits of memory with it."""
 
+_MEGAPIXELS = re.compile("0*[1-9][0-9]{0,5}")
+"""The values that it takes."""
+
 _BUDGET_BYTES = 4
 """Bytes for each pixel of the limit that all threads together may decode at once. A photo that needs more is alone."""
 
@@ -191,13 +194,15 @@ def pixel_limit() -> int:
     text = os.environ.get(LIMIT_VARIABLE)
     if text is None:
         return MAX_PIXELS
-    if not re.fullmatch("0*[1-9][0-9]{0,5}", text):
+    if not _MEGAPIXELS.fullmatch(text):
         raise DeixisError(f"{LIMIT_VARIABLE}: {text[:40]!r} is not a number of megapixels, such as 200")
     return int(text) * 10**6
 
 
 def _too_many(what: str, needed: int) -> str:
-    return f"{what} are too many; set {LIMIT_VARIABLE}={-(-needed // 10**6)} and retry to read it"
+    megapixels = str(-(-needed // 10**6))
+    hint = f"; set {LIMIT_VARIABLE}={megapixels} and retry to read it" if _MEGAPIXELS.fullmatch(megapixels) else ""
+    return f"{what} are too many{hint}"
 
 
 def _decoder_bytes(image: Image.Image, pixels: int) -> int:
