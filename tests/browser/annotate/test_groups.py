@@ -44,7 +44,8 @@ def test_groups_whose_phrases_are_all_visible_need_no_scrolling(laptop: Page, be
     join(laptop, site.invite("Ann"))
     expect(laptop.locator(".phrase-group")).to_have_count(10)
     expect(laptop.get_by_role("button", name="a calm woman, caption 5")).to_be_in_viewport(ratio=1)
-    expect(laptop.get_by_role("button", name="Send these groups")).to_be_enabled()
+    expect(laptop.get_by_role("button", name="Send these groups")).to_have_attribute("aria-disabled", "false")
+    expect(laptop.get_by_role("button", name="More below")).to_be_visible()  # captions are
 
 
 def test_a_worker_chooses_to_stay_and_the_choice_is_kept(page: Page, bench: MakeBench) -> None:

@@ -69,10 +69,12 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
   // Captions, or the phrases to sort, must have been on the screen: what does not fit has to be scrolled to.
   const lookAtEnd = () => {
     const shown = asked.current;
-    const last = shown?.querySelector(question.task === "group" ? ".groups" : ".captions");
-    if (!shown || !last) return;
-    const isHidden = bottomOf(last) - bottomOf(shown) > HIDDEN_PX;
-    setMore(isHidden);
+    const captions = shown?.querySelector(".captions");
+    const last = question.task === "group" ? shown?.querySelector(".groups") : captions;
+    if (!shown || !captions || !last) return;
+    const isBelow = (part: Element) => bottomOf(part) - bottomOf(shown) > HIDDEN_PX;
+    const isHidden = isBelow(last);
+    setMore(isBelow(captions));
     clearTimeout(shownFor.current); // what was there for a moment, while the page was laid out, was not seen
     shownFor.current = window.setTimeout(() => setAllShown((was) => was || !isHidden), TOO_SOON_MS);
   };
