@@ -162,3 +162,8 @@ def test_the_shipped_calibrations_fit_the_shipped_models() -> None:
 
     assert Calibration.load(SHIPPED_FILE).fingerprint == search_encoder(PHOTO_MODEL).fingerprint
     assert Calibration.load(FAST_FILE).fingerprint == search_encoder("two-branch-fast").fingerprint
+
+
+def test_a_calibration_that_is_nested_without_end_is_refused() -> None:
+    with pytest.raises(DeixisError, match="not a valid search calibration"):
+        Calibration.from_json("[" * 100_000, "an index")

@@ -253,7 +253,7 @@ class Calibration:
         """Read what `to_json` gave; `name` is what an error calls invalid."""
         try:
             return cls._from_document(json.loads(text), name)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DeixisError(f"{name}: not a valid search calibration ({error!r})") from None
 
     @classmethod

@@ -130,3 +130,12 @@ def test_numbers_of_removed_photos_are_not_reused(index: Path, tmp_path: Path) -
         numbers = [number for (number,) in connection.execute("SELECT id FROM photos")]
     assert 20 not in numbers
     assert max(numbers) > 20
+
+
+def test_a_description_that_is_nested_without_end_is_damage(index: Path) -> None:
+    with closing(sqlite3.connect(index / "index.sqlite")) as connection:
+        register_checks(connection)
+        connection.execute("UPDATE about SET value = ? WHERE key = 'roots'", ("[" * 100_000,))
+        connection.commit()
+    with pytest.raises(DeixisError, match=r"damaged \(RecursionError"):
+        open_for_reading(index)

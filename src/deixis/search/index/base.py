@@ -178,7 +178,7 @@ class IndexInfo:
                 entries.get("model", ""),
                 tuple(sorted(json.loads(entries.get(ROOTS, "{}")).items())),
             )
-        except (KeyError, ValueError, AttributeError) as error:
+        except (KeyError, ValueError, AttributeError, RecursionError) as error:
             raise damaged_index(f"{type(error).__name__}: {error}", name, path) from None
 
     def check_model(self, fingerprint: str, path: IndexPath) -> None:
