@@ -6,16 +6,21 @@ import io
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from deixis.annotate.pairs import read_pairs
 from deixis.data import images
 from deixis.data.images import inspect_photo, open_photo, photo_size
 from deixis.errors import DeixisError, PhotoError
+from deixis.models.training.settings import read_presets
+from deixis.papers.tables import read_tables
 from deixis.search.index import update_index
 from deixis.search.index.photo_files import read_exif, read_metadata
+from deixis.search.places import index_place
 from deixis.storage.files import open_regular
 from deixis.storage.sidecars import write_caption
 from deixis.web.pages import encode_jpeg
@@ -115,3 +120,25 @@ def test_the_opened_file_is_checked_and_not_only_its_path(tmp_path: Path, monkey
     monkeypatch.setattr(os, "open", swap)
     with pytest.raises(OSError, match="outside"):
         open_regular(tmp_path / "inside" / "a", tmp_path / "inside")
+
+
+def test_files_that_are_nested_without_end_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "deixis" / "config.toml"
+    config.parent.mkdir()
+    config.write_text("index = " + "[" * 100_000)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("DEIXIS_INDEX", raising=False)
+    readers: list[tuple[str, Callable[[], object]]] = [
+        ("not valid TOML", index_place),
+        ("not TOML", lambda: read_tables(config)),
+        ("not TOML", lambda: read_presets(config)),
+        ("not JSON", lambda: read_pairs(_nested(tmp_path / "pairs.jsonl"), {})),
+    ]
+    for message, read in readers:
+        with pytest.raises(DeixisError, match=message):
+            read()
+
+
+def _nested(path: Path) -> Path:
+    path.write_text("[" * 100_000)
+    return path

@@ -261,7 +261,7 @@ class Client:
         content = self._send(method, address, body, repeat=repeat or method == "GET")
         try:
             found: dict[str, Any] = json.loads(content)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise DeixisError(f"{self.url}{address}: answered with something other than JSON") from None
         return found
 
@@ -314,5 +314,5 @@ class _BusyError(UnavailableError):
 def _message_of(error: StatusError) -> str:
     try:
         return str(json.loads(error.body)["error"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return str(error)

@@ -71,7 +71,7 @@ def read_pairs(path: Path, by_id: Mapping[str, Photo]) -> list[PhrasePair]:
     try:
         header = json.loads(first)
         is_correspondences = isinstance(header, dict) and header.get("format") == CORRESPONDENCES
-    except ValueError:
+    except (ValueError, RecursionError):
         raise DeixisError(f"{path}: line 1 is not JSON; expected correspondences or predictions") from None
     found = _read_correspondences(path, by_id) if is_correspondences else _read_predictions(path, by_id)
     pairs = list(found)
@@ -97,7 +97,7 @@ def _read_correspondences(path: Path, by_id: Mapping[str, Photo]) -> Iterator[Ph
                     if span is not None:
                         mention = f"{phrase['sentence']}:{span[0]}-{span[1]}"
                         yield PhrasePair(photo.id, mention, tuple(phrase["box"]), float(phrase["confidence"]))
-            except (ValueError, KeyError, TypeError, IndexError) as error:
+            except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
                 raise DeixisError(f"{path}: line {number} is damaged ({type(error).__name__}: {error})") from None
 
 

@@ -217,7 +217,7 @@ def read_presets(path: Path) -> dict[str, dict[str, Any]]:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise DeixisError(f"{path}: cannot be read ({error.strerror})") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DeixisError(f"{path}: not TOML ({error})") from error
     presets: dict[str, dict[str, Any]] = {}
     for name, table in tables.items():
