@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from deixis.annotate.events import ProposedBoxes
+from deixis.annotate.gallery import GalleryFilter, assign_photos
 from deixis.annotate.help.proposals import add_proposals
 from deixis.annotate.judgements import ExpiredQuestionError
 from deixis.annotate.material import prepare_photo
 from deixis.annotate.people import Role, suspend_worker
 from deixis.annotate.progress import read_progress
 from deixis.annotate.project import Project, add_photos, open_project
+from deixis.annotate.queue import read_assigned
 from deixis.annotate.review import (
     ASK_AGAIN,
     Reassigned,
@@ -282,6 +284,19 @@ def test_what_waits_for_an_absent_person_is_shown_and_given_to_others(new_projec
         reassign(project, ann, cy)
     assert reassign(project, lead, cy) == Reassigned(released=1, asked_again=1, for_review=1)
     assert [each.photo for each in blocked_questions(project)] == ["dog0"]
+
+
+@on_both_databases
+def test_photos_of_an_absent_person_are_for_everybody_if_too_few_people_are_left(new_project: MakeProject) -> None:
+    project, _ = new_project(3)
+    names = ("Ann", "Bob", "Cy", "Dan")
+    ann, bob, cy, dan = join(project, *names)
+    [lead] = join(project, "Lead", role=Role.OWNER)
+    for name, chosen in (("dog0", names), ("dog1", names[:3]), ("dog2", names[:2])):
+        assign_photos(project, None, GalleryFilter(words=name), chosen)
+    reassign(project, lead, cy)
+    with project.database.reading() as connection:
+        assert read_assigned(connection) == {"dog0": {ann, bob, dan}, "dog2": {ann, bob}}
 
 
 def test_nobody_is_absent_while_everybody_is_away(new_project: MakeProject) -> None:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, delete, func, select, update
 
 from deixis.annotate.chains import ChainState
 from deixis.annotate.events import (
@@ -223,13 +223,18 @@ class Reassigned:
 def reassign(project: Project, reviewer: str, worker: str) -> Reassigned:
     """Give what waits for a worker to others: questions and photos that the worker has, and what the others skipped.
 
-    What others cannot answer, because they have worked on it, stays in the review queue.
+    Photos that keep too few people are assigned to nobody any more. What others cannot answer, because they have
+    worked on it, stays in the review queue.
     """
     waiting = [each for each in blocked_questions(project, files=False) if worker in each.absent]
     with project.database.writing() as connection:
         require_reviewer(connection, reviewer)
         read_worker(connection, worker)
         released = release_questions(connection, worker)
+        theirs = select(assigned.c.photo).where(assigned.c.worker == worker)
+        others = select(assigned.c.photo).where(assigned.c.worker != worker).group_by(assigned.c.photo)
+        enough = others.having(func.count() >= project.settings.people_needed)
+        connection.execute(delete(assigned).where(assigned.c.photo.in_(theirs), assigned.c.photo.not_in(enough)))
         connection.execute(delete(assigned).where(assigned.c.worker == worker))
     for photo, mention in dict.fromkeys((each.photo, each.mention) for each in waiting if each.skipped):
         decide_question(project, reviewer, photo, mention, ASK_AGAIN)
