@@ -21,6 +21,7 @@ PAGES = sorted(
     for found in (ROOT.glob("*.md"), *((ROOT / folder).rglob("*.md") for folder in ("docs", "benchmarks", "src")))
     for page in found
 )
+_PAGES_OF_NOW = [page for page in PAGES if page.name != "CHANGELOG.md"]
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _GENERATED = {ROOT / "docs" / "reference" / "commands.md"}
@@ -86,6 +87,47 @@ def test_the_page_of_the_architecture_names_files_and_functions_that_exist() -> 
     for path, name in found:
         source = (ROOT / "src" / "deixis" / path).read_text(encoding="utf-8")
         assert re.search(rf"^(def |class |){name}\b", source, re.MULTILINE), (path, name)
+
+
+def test_every_module_that_a_page_or_a_docstring_names_exists() -> None:
+    package = ROOT / "src" / "deixis"
+    packages = "|".join(folder.name for folder in package.iterdir() if (folder / "__init__.py").is_file())
+    dotted = re.compile(rf"`(?:deixis\.)?((?:{packages})(?:\.[a-z_]\w*)+)(?<!\.py)[.`(]")
+    entry_points = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    wrong, seen = [], 0
+    for page in [*_PAGES_OF_NOW, *package.rglob("*.py")]:
+        found = dotted.findall(page.read_text(encoding="utf-8"))
+        seen += len(found)
+        missing = [name for name in found if f'"deixis.{name}"' not in entry_points and not _is_defined(package, name)]
+        wrong += [f"{page.relative_to(ROOT)}: {name}" for name in missing]
+    assert wrong == []
+    assert seen > 200
+
+
+@cache
+def _is_defined(package: Path, name: str) -> bool:
+    """Return whether a module exists, or the module before the last dot has the name."""
+    module, _, last = name.rpartition(".")
+    if any(map(Path.is_file, _sources(package.joinpath(*name.split("."))))):
+        return True
+    sources = [
+        path.read_text(encoding="utf-8") for path in _sources(package.joinpath(*module.split("."))) if path.is_file()
+    ]
+    return any(re.search(rf"\b{last}\b", source) for source in sources)
+
+
+def test_every_python_file_that_a_page_names_exists_with_the_name_beside_it() -> None:
+    folders = (ROOT / folder for folder in ("src", "tests", "scripts", "benchmarks"))
+    sources = [*ROOT.glob("*.py"), *(path for folder in folders for path in folder.rglob("*.py"))]
+    wrong, seen = [], 0
+    for page in _PAGES_OF_NOW:
+        for path, name in re.findall(r"`([\w/]+\.py)`(?:: `(\w+))?", page.read_text(encoding="utf-8")):
+            seen += 1
+            texts = [source.read_text(encoding="utf-8") for source in sources if source.as_posix().endswith(f"/{path}")]
+            if not any(re.search(rf"\b{name}\b", text) for text in texts):
+                wrong.append(f"{page.relative_to(ROOT)}: {path} {name}")
+    assert wrong == []
+    assert seen > 200
 
 
 def test_every_command_that_a_page_shows_exists_with_these_options() -> None:

@@ -50,7 +50,7 @@ DESCRIPTION = ("summary", "trained_on", "licence", "scores", "capabilities", "ta
 """Entries of the provenance that describe a model, or a part that models share, and do not change what it computes."""
 
 HUBNESS = "hubness"
-"""The part of a model that corrects its scores (`models.hubness`) and does not change its vectors."""
+"""The part of a model that corrects its scores (`models.grounding`) and does not change its vectors."""
 
 _PACKAGE = Path(__file__).parents[1]
 
