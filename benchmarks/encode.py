@@ -21,9 +21,8 @@ from pathlib import Path
 from statistics import median
 
 from deixis.data.images import find_photos, open_photo
-from deixis.vision.encoder import ImageEncoder
+from deixis.vision.encoder import ImageEncoder, encode_photos
 from deixis.vision.encoders import open_encoder
-from deixis.vision.extraction import encode_photos
 
 OVERHEAD = 0.15
 GROWTH = 1.05

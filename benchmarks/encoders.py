@@ -33,10 +33,8 @@ from deixis.errors import PhotoError
 from deixis.evaluation import recall_at_k
 from deixis.language.features.base import TfIdf
 from deixis.models.cca.model import CCA
-from deixis.vision.encoder import ImageEncoder
+from deixis.vision.encoder import FeatureMap, ImageEncoder, encode_full_size, encode_photos
 from deixis.vision.encoders import open_encoder
-from deixis.vision.extraction import encode_full_size, encode_photos
-from deixis.vision.feature_map import FeatureMap
 
 ENCODERS = (
     "efficientnet-lite2",

@@ -31,7 +31,7 @@ from deixis.errors import DeixisError
 from deixis.evaluation.intervals import bootstrap, ratio_of
 from deixis.evaluation.items import Item, indices_by_type, localization_items
 from deixis.evaluation.ranked_boxes import correct_boxes, first_correct, rank_boxes
-from deixis.vision.feature_map import FeatureMap
+from deixis.vision.encoder import FeatureMap
 from deixis.vision.proposals import PROPOSERS, FixedProposer, Proposals, Proposer, open_proposer
 
 AT = (1, 19, 100, 200)

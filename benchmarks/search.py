@@ -322,7 +322,7 @@ def compare_filling(arguments: argparse.Namespace, folder: Path) -> None:
     from deixis.search.collection import search_encoder
     from deixis.search.encoder import PHOTO_MODEL
     from deixis.search.index import update_index
-    from deixis.vision.extraction import encode_photos
+    from deixis.vision.encoder import encode_photos
 
     paths = find_photos(Path(arguments.fill))[: arguments.photos[0]]
     search_encoder = search_encoder(PHOTO_MODEL)

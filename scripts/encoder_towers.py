@@ -20,9 +20,9 @@ from torch.nn import functional
 
 from deixis.arrays import code_step, quantize
 from deixis.models.networks import TextEncoderShape, TransformerEncoder
+from deixis.vision.encoder import OFFSETS
 from deixis.vision.encoders.base import IMAGENET
 from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape
-from deixis.vision.feature_map import OFFSETS
 from deixis.vision.proposals.head import HeadShape
 from deixis.vision.proposals.head_network import ProposalHead
 
@@ -137,7 +137,7 @@ class PhotoTower(nn.Module):
 
 
 def pool_batch(cells: Tensor, boxes: Tensor) -> Tensor:
-    """Differentiable `deixis.vision.feature_map.pool_regions` for a batch: (b, n, channels).
+    """Differentiable `deixis.vision.encoder.pool_regions` for a batch: (b, n, channels).
 
     Maps are (b, channels, rows, columns), boxes (b, n, 4) as fractions.
     """

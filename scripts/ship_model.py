@@ -36,8 +36,8 @@ from deixis.storage.artifacts import (
     read_config,
     write_into,
 )
+from deixis.storage.checksums import TensorFile
 from deixis.storage.graphs import SUFFIX
-from deixis.storage.tensors import TensorFile
 from deixis.vision.encoders import open_encoder
 
 VISION = Path(deixis.vision.__file__).parent / "models"

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from deixis.tokens import Token, _token_pattern, tokenize, words
+from deixis.language.sentence import Sentence
+from deixis.tokens import Token, _token_pattern, tokenize, words, words_of
 
 # Each bar is a cut that is not at a space.
 CUTS = """
@@ -235,3 +236,11 @@ def test_words_agree_with_the_java_tokenizer_of_the_caption_evaluation() -> None
     scored = PTBTokenizer().tokenize(captions)
     ours = {sentence: words(sentence) for sentence in sentences}
     assert ours == {sentence: scored[number][0].split() for number, sentence in enumerate(sentences)}
+
+
+def test_records_with_words_equal_their_text() -> None:
+    sentence = Sentence("A dog chases a cat.")
+    phrase, relation = sentence.phrases[1], sentence.relations()[-1]
+    assert [words_of(text) for text in (sentence, phrase, relation)] == [
+        words_of(text) for text in ("A dog chases a cat.", "a cat", "A dog chases a cat")
+    ]

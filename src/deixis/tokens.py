@@ -30,9 +30,9 @@ The rules were derived from the output of the Java program; none of its code is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 __all__ = ["TOKENIZER_VERSION", "Token", "tokenize", "words"]
 
@@ -243,6 +243,25 @@ def _normalize(token: str) -> str:
     if not token.isascii():
         token = re.sub(_DELETED, "", token.replace("\xad", ""))  # compiled once, when it is first needed
     return token.replace("&amp;", "&").replace("&apos;", "'")
+
+
+class HasWords(Protocol):
+    """A record with words: `Sentence`, `Phrase` or `Relation`."""
+
+    @property
+    def words(self) -> Sequence[str]:
+        """As the function `words` returns them."""
+        ...
+
+
+Text = str | Sequence[str] | HasWords
+"""A string, which is tokenized; or a list of words; or a record with words."""
+
+
+def words_of(text: Text) -> list[str]:
+    if isinstance(text, str):
+        return words(text)
+    return list(text if isinstance(text, Sequence) else text.words)
 
 
 _ARTICLES = ("a", "an", "the")

@@ -205,7 +205,7 @@ import resource, sys
 from pathlib import Path
 from PIL import Image
 from deixis.vision.encoder import ImageEncoder, InputSize
-from deixis.vision.extraction import encode_and_keep
+from deixis.vision.encoder import encode_and_keep
 from tests.vision.feature_store.small import colours
 from deixis.search.index.photo_files import make_thumbnail
 encoder = ImageEncoder("colours", colours, InputSize(224), channels=3, dimension=3, fingerprint="1")

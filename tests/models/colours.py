@@ -13,7 +13,7 @@ from deixis.models.base import Embedder
 from deixis.models.describer.description import Describer, DescriptionSettings, PhraseBank
 from deixis.models.grounding import EmbeddingPipeline
 from deixis.models.provenance import EncoderInfo, Provenance
-from deixis.vision.feature_map import FeatureMap
+from deixis.vision.encoder import FeatureMap
 from deixis.vision.proposals import Proposals
 
 DIRECTIONS = {"red": 0, "blue": 1, "green": 2}

@@ -40,9 +40,8 @@ from deixis.models.photo_features import PhotoFeatures, compute_features
 from deixis.models.training.data import MatchingDataSettings
 from deixis.pictures.grounded import PhraseBoxes, draw_grounding
 from deixis.storage.artifacts import HUBNESS, WEIGHTS, find_damage, fingerprint_artifact
-from deixis.storage.checksums import BLOCK, CheckedFile
-from deixis.storage.tensors import TensorFile
-from deixis.vision.feature_map import FeatureMap
+from deixis.storage.checksums import BLOCK, CheckedFile, TensorFile
+from deixis.vision.encoder import FeatureMap
 from tests.models.coloured import SMALL, fit_cca
 from tests.models.quarters import QUARTERS
 from tests.unchecked import without_checksums

@@ -8,8 +8,7 @@ import torch
 from torch import nn
 
 from deixis.language.vectors import WordVectors
-from deixis.language.vocabulary import Vocabulary
-from deixis.language.word_table import WordTable
+from deixis.language.vocabulary import Vocabulary, WordTable
 from deixis.models.base import MAX_WORDS, word_vectors
 from deixis.models.networks import Kind, TextEncoderShape, WordEmbedding, make_text_encoder, word_tensors
 

@@ -14,9 +14,8 @@ from onnx import AttributeProto, ModelProto, TensorProto, helper
 from safetensors.numpy import save_file
 
 from deixis.storage.artifacts import WEIGHTS, Artifact, read_artifact, write_artifact
-from deixis.storage.checksums import CheckedFile
+from deixis.storage.checksums import CheckedFile, TensorFile
 from deixis.storage.graphs import check_graph, link_graph
-from deixis.storage.tensors import TensorFile
 
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
 

@@ -17,17 +17,16 @@ from numpy.typing import NDArray
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
 from deixis.geometry import Boxes
-from deixis.language.features.base import Text, words_of
 from deixis.language.vectors import WordVectors
-from deixis.language.vocabulary import Vocabulary
-from deixis.language.word_table import WordTable, frozen_reference, open_frozen
+from deixis.language.vocabulary import Vocabulary, WordTable, frozen_reference, open_frozen
 from deixis.runtime import Functions
 from deixis.storage.artifacts import Artifact, Storable
+from deixis.tokens import Text, words_of
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from deixis.vision.feature_map import FeatureMap
+    from deixis.vision.encoder import FeatureMap
     from deixis.vision.feature_store import FeatureStore
 
 

@@ -18,27 +18,25 @@ from deixis import geometry
 from deixis.arrays import Floats, code_step, dequantize, quantize, softmax
 from deixis.errors import DeixisError
 from deixis.geometry import Boxes
-from deixis.language.features.base import Text, transform_in_chunks
+from deixis.language.features.base import transform_in_chunks
 from deixis.language.sentence import Phrase, Sentence, parents
 from deixis.models.arguments import PhotoLike, check_list, check_path, check_text, check_vectors, open_image, type_name
 from deixis.models.base import RegionInputs, append_locations, append_whole_location
 from deixis.models.pipeline import Pipeline, load, load_once
 from deixis.storage.artifacts import HUBNESS, Artifact, Storable
 from deixis.storage.progress import OnProgress, no_progress
-from deixis.tokens import words
+from deixis.tokens import Text, words
 
 if TYPE_CHECKING:
     from deixis.evaluation.items import Item, Regions
     from deixis.evaluation.predictions import Prediction
     from deixis.evaluation.score_matrix import ScoreBlocks
-    from deixis.language.vocabulary import Vocabulary
-    from deixis.language.word_table import WordTable
+    from deixis.language.vocabulary import Vocabulary, WordTable
     from deixis.models.describer.description import Describer, DescriptionSettings
     from deixis.models.photo_features import PhotoFeatures
     from deixis.models.presence import PresenceModel
     from deixis.models.provenance import EncoderInfo
-    from deixis.vision.encoder import PreparedPhoto
-    from deixis.vision.feature_map import FeatureMap
+    from deixis.vision.encoder import FeatureMap, PreparedPhoto
     from deixis.vision.proposals import Proposals, Proposer
 
 
@@ -324,7 +322,7 @@ class RegionPipeline(Pipeline):
 
     def _ground(self, photos: Sequence[PhotoLike], sentences: Sequence[str], *, nested: bool) -> list[Grounding]:
         _ = self.proposer  # a different version is refused before any photo is opened
-        from deixis.vision.extraction import FULL_SIZE_BATCH
+        from deixis.vision.encoder import FULL_SIZE_BATCH
 
         found: list[Grounding] = []
         for begin in range(0, len(photos), FULL_SIZE_BATCH):

@@ -19,11 +19,10 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from deixis.arrays import Floats
-from deixis.language.features.base import Text
 from deixis.language.vectors import WordVectors
-from deixis.language.vocabulary import Vocabulary
-from deixis.language.word_table import WordTable
+from deixis.language.vocabulary import Vocabulary, WordTable
 from deixis.models.base import word_ids
+from deixis.tokens import Text
 
 B = TypeVar("B")
 

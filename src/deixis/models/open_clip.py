@@ -18,12 +18,12 @@ from PIL import Image
 
 from deixis.arrays import Floats
 from deixis.errors import DeixisError, short_reason
-from deixis.language.features.base import Text
 from deixis.models.arguments import PhotoLike, check_list, check_vectors, open_image, type_name
 from deixis.models.pipeline import Pipeline
 from deixis.models.provenance import EncoderInfo, Provenance
 from deixis.runtime.devices import choose_device
 from deixis.storage.artifacts import Artifact
+from deixis.tokens import Text
 from deixis.vision.encoders.base import require_package
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from deixis.language.features import captions as caption_store
 from deixis.models.base import LOCATION_SIZE, append_locations, append_whole_location
 from deixis.models.provenance import EncoderInfo, ProposalSource
 from deixis.storage.progress import OnProgress, no_progress
-from deixis.vision.encoder import ImageEncoder
-from deixis.vision.feature_map import PhotoVector
+from deixis.vision.encoder import ImageEncoder, PhotoVector
 from deixis.vision.feature_store import FeatureOptions, FeatureStore, default_store_path, is_up_to_date, update_store
 from deixis.vision.feature_store.files import FILE as MANIFEST
 from deixis.vision.feature_store.files import IMPORTED, read_manifest

@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from deixis.evaluation.predictions import Prediction
     from deixis.evaluation.score_matrix import Scores
     from deixis.language.features import TextFeatures
-    from deixis.language.features.base import Text
     from deixis.language.vocabulary import Vocabulary
     from deixis.models.describer.description import Describer, RegionDescription
     from deixis.models.grounding import Grounding
     from deixis.models.m_rnn.pipeline import CaptionResult
     from deixis.models.photo_features import PhotoFeatures
+    from deixis.tokens import Text
     from deixis.vision.encoder import ImageEncoder
 
 Rerank = Literal["none", "match", "bleu", "cider"]

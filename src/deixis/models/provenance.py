@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from weakref import WeakValueDictionary
 
 from deixis.errors import DeixisError
-from deixis.vision.feature_map import PhotoVector
+from deixis.vision.encoder import PhotoVector
 
 if TYPE_CHECKING:
     from deixis.vision.encoder import ImageEncoder

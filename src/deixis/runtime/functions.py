@@ -29,9 +29,8 @@ from deixis.runtime.devices import (
     return_freed_memory,
 )
 from deixis.storage.artifacts import WEIGHTS, Artifact, StoredTable, damaged
-from deixis.storage.checksums import CheckedFile
+from deixis.storage.checksums import CheckedFile, TensorFile
 from deixis.storage.graphs import SUFFIX, check_graph
-from deixis.storage.tensors import TensorFile
 
 if TYPE_CHECKING:
     from torch import nn

@@ -23,8 +23,7 @@ from deixis.arrays import Floats
 from deixis.errors import DeixisError, PhotoError
 from deixis.language.sentence import Phrase, Sentence
 from deixis.language.vectors import shipped_vectors
-from deixis.language.vocabulary import Vocabulary
-from deixis.language.word_table import WordTable
+from deixis.language.vocabulary import Vocabulary, WordTable
 from deixis.language.words import senses, singular
 from deixis.models.arguments import PhotoLike, open_image
 from deixis.models.base import RegionInputs
@@ -35,8 +34,7 @@ from deixis.search.index.photo_files import make_thumbnail
 from deixis.search.query import bare_noun, content_words
 from deixis.storage.artifacts import fingerprint_artifact
 from deixis.storage.progress import OnProgress, no_progress
-from deixis.vision.extraction import encode_and_keep
-from deixis.vision.feature_map import FeatureMap
+from deixis.vision.encoder import FeatureMap, encode_and_keep
 
 if TYPE_CHECKING:
     from deixis.models.photo_features import PhotoFeatures

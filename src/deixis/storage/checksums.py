@@ -2,7 +2,8 @@
 
 CRC-32 finds accidental damage: every change of up to 32 neighbouring bits, and all but one in four billion others. It
 does not protect against forgery of the manifest. A large file is checked in blocks, each of them
-when it is first read. Files saved by older versions have no checksums and are read unchecked.
+when it is first read; the arrays of a safetensors file are mapped and checked so. Files saved by older versions have no
+checksums and are read unchecked.
 
 SQLite notices only damage to the structure of its files. Triggers keep a CRC-32 in each row of the tables that are
 protected, and the number of rows and the sum of these in the table `totals`. So a changed row, a lost one and an
@@ -25,6 +26,7 @@ from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import safe_open
 
 from deixis.storage.files import hash_file, open_regular, read_regular
 
@@ -46,6 +48,14 @@ _FUNCTION = "deixis_crc"
 _CHECK = "deixis_checked"
 _ROWS_AT_ONCE = 1000
 _EVENTS = ("insert", "update", "delete")
+
+_DTYPES = {
+    **{f"F{8 * size}": f"<f{size}" for size in (2, 4, 8)},
+    **{f"I{8 * size}": f"<i{size}" for size in (1, 2, 4, 8)},
+    **{f"U{8 * size}": f"<u{size}" for size in (1, 2, 4, 8)},
+    "BOOL": "?",
+}
+"""From the names of safetensors to those of numpy."""
 
 
 def crc32_of(*parts: Any) -> int:
@@ -208,6 +218,50 @@ class CheckedFile:
             for number, found in enumerate(damaged, first):
                 if found:
                     raise ValueError(f"its checksum does not match after byte {number * BLOCK:,}")
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """Where a tensor lies in a weights file."""
+
+    dtype: str  # as safetensors calls it
+    shape: tuple[int, ...]
+    offset: int
+    length: int
+
+
+class TensorFile:
+    """A safetensors file: the place of every tensor, and the strings in the header, which alone is read on opening."""
+
+    def __init__(self, file: CheckedFile) -> None:
+        with safe_open(file.path, framework="numpy"):  # checks the header against the size of the file
+            pass
+        begin = 8 + int.from_bytes(file.array(np.uint8, (8,), 0).tobytes(), "little")
+        header = json.loads(file.array(np.uint8, (begin - 8,), 8).tobytes())
+        self.file = file
+        self.metadata: dict[str, str] = header.pop("__metadata__", {})
+        self.layout: dict[str, StoredTensor] = {}
+        for name, about in header.items():
+            first, last = about["data_offsets"]
+            self.layout[name] = StoredTensor(about["dtype"], tuple(about["shape"]), begin + first, last - first)
+
+    def array(self, name: str) -> NDArray[Any]:
+        """Return a read-only, mapped array."""
+        return self.rows(name, 0, None)
+
+    def rows(self, name: str, begin: int, end: int | None) -> NDArray[Any]:
+        """Return some rows of an array, read-only and mapped; `end` is None for all."""
+        tensor = self.layout[name]
+        if tensor.dtype not in _DTYPES:
+            raise ValueError(f"the type {tensor.dtype} is not known")
+        dtype = np.dtype(_DTYPES[tensor.dtype])
+        if end is None:
+            return self.file.array(dtype, tensor.shape, tensor.offset)
+        count, *rest = tensor.shape
+        if not 0 <= begin <= end <= count:
+            raise ValueError(f"rows {begin} to {end} of {count}")
+        row_bytes = dtype.itemsize * int(np.prod(rest))
+        return self.file.array(dtype, (end - begin, *rest), tensor.offset + begin * row_bytes)
 
 
 def register_checks(connection: sqlite3.Connection) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from deixis.storage.tensors import StoredTensor
+from deixis.storage.checksums import StoredTensor
 
 SUFFIX = ".onnx"
 DOMAINS = ("", "ai.onnx", "com.microsoft")

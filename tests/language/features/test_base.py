@@ -1,4 +1,4 @@
-"""Words of sentences, mean vectors and tf-idf."""
+"""Mean vectors and tf-idf."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import pytest
 
 from deixis.errors import DeixisError
 from deixis.language.features import MeanVector, TfIdf
-from deixis.language.features.base import WordMeans, token_counts, words_of
-from deixis.language.sentence import Sentence
+from deixis.language.features.base import WordMeans, token_counts
 from deixis.language.vectors import WordVectors
 
 VECTORS = WordVectors(np.eye(3, dtype=np.float32), ["dog", "cat", "a"])
@@ -27,14 +26,6 @@ def test_values_are_averaged_over_the_known_words() -> None:
 def test_only_known_tokens_are_counted() -> None:
     seen, counts = token_counts(["A dog, a zebra", ["Dog"]], VECTORS)
     assert (seen.tolist(), counts.tolist()) == ([0, 2], [2, 2])
-
-
-def test_records_with_words_equal_their_text() -> None:
-    sentence = Sentence("A dog chases a cat.")
-    phrase, relation = sentence.phrases[1], sentence.relations()[-1]
-    assert [words_of(text) for text in (sentence, phrase, relation)] == [
-        words_of(text) for text in ("A dog chases a cat.", "a cat", "A dog chases a cat")
-    ]
 
 
 SENTENCES = ["A dog runs.", "A dog and a cat.", "Two cats sit on a dog", "A red cat"]

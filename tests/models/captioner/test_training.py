@@ -22,8 +22,7 @@ from deixis.models.captioner.training import View, encode_views, random_views
 from deixis.models.m_rnn.pipeline import load_captioner
 from deixis.models.provenance import EncoderInfo
 from deixis.models.training.runner import TrainResult
-from deixis.vision.encoder import ImageEncoder
-from deixis.vision.feature_map import FeatureMap
+from deixis.vision.encoder import FeatureMap, ImageEncoder
 from tests.models.coloured import coloured_photos
 from tests.models.small_captioner import BRIEF, SMALL, Train, brief_runs
 from tests.vision.feature_store.small import colour_encoder

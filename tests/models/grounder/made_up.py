@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from deixis.data.records import Box, Caption, Chain, Mention, Photo
-from deixis.language.word_table import WordTable
+from deixis.language.vocabulary import WordTable
 from deixis.models.grounder.data import GroundingExamples, build_vocabulary, collect_examples
 from deixis.models.grounder.model import Grounder
 from deixis.models.grounder.objective import GroundingObjective, GroundingSampler, score_examples
@@ -17,7 +17,7 @@ from deixis.models.training.objective import DevScores
 from deixis.models.training.run_record import DataDescription, RunDescription
 from deixis.models.training.settings import TrainSettings, settings_to_json
 from deixis.models.training.trainer import Trainer
-from deixis.vision.feature_map import FeatureMap
+from deixis.vision.encoder import FeatureMap
 from deixis.vision.proposals import Proposals
 
 COLOURS = ("red", "green", "blue", "white", "black", "yellow")

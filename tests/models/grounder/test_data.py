@@ -10,7 +10,7 @@ import torch
 
 from deixis.data.records import ENTITY_TYPES, Box, Caption, Chain, Mention, Photo
 from deixis.errors import DatasetError
-from deixis.language.word_table import WordTable
+from deixis.language.vocabulary import WordTable
 from deixis.models.grounder.data import build_vocabulary, collect_examples, stem
 from tests.models.grounder.made_up import SMALL, MadeUpStore, made_examples, made_photos
 

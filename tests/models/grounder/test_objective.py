@@ -15,7 +15,7 @@ from deixis.data.records import Box, Photo
 from deixis.evaluation import localization
 from deixis.evaluation.items import localization_items
 from deixis.evaluation.predictions import Prediction
-from deixis.language.word_table import WordTable
+from deixis.language.vocabulary import WordTable
 from deixis.models.base import read_regions
 from deixis.models.grounder.data import build_vocabulary, collect_examples
 from deixis.models.grounder.model import Grounder, to_word_spans
@@ -233,7 +233,7 @@ def made_pairs(count: int) -> list[Photo]:
 
 def _same_grid(store: MadeUpStore, photos: list) -> MadeUpStore:
     """In training, feature maps are resampled to the grid of the first photo."""
-    from deixis.vision.feature_map import resample_cells
+    from deixis.vision.encoder import resample_cells
 
     first, read_map = store.map(photos[0].id).cells.shape[1:], store.map
 

@@ -12,7 +12,7 @@ from PIL import Image
 
 from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError
-from deixis.storage import tensors
+from deixis.storage import checksums
 from deixis.vision.feature_store import (
     Contents,
     FeatureOptions,
@@ -137,7 +137,7 @@ def test_a_shard_that_may_not_be_read_is_not_called_damaged(
     words = r"safetensors: cannot be read \(Permission denied\)"
     with pytest.raises(DeixisError, match=words):
         store.damaged()
-    monkeypatch.setattr(tensors, "safe_open", lambda path, **_: refuse(path))
+    monkeypatch.setattr(checksums, "safe_open", lambda path, **_: refuse(path))
     with pytest.raises(DeixisError, match=words):
         FeatureStore(store.path)
 

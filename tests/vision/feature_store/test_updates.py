@@ -17,7 +17,7 @@ from deixis.data.dataset import Dataset
 from deixis.data.images import opened_photo
 from deixis.errors import DeixisError
 from deixis.storage.atomic import exclusive_lock
-from deixis.vision import extraction
+from deixis.vision import encoder as image_encoders
 from deixis.vision.encoder import ImageEncoder, InputSize
 from deixis.vision.feature_store import FeatureOptions, FeatureStore, is_up_to_date, update_store, updates
 from deixis.vision.feature_store.files import FileStamp
@@ -226,7 +226,7 @@ def test_a_photo_is_decoded_once_and_encoded_once(
         encoded.append(len(pixels))
         return colours(pixels)
 
-    for module in (images, extraction):
+    for module in (images, image_encoders):
         monkeypatch.setattr(module, "opened_photo", counted)
     update_store(tmp_path / "store", dataset, colour_encoder(network=watched), options=extras)
     assert sorted(decoded) == sorted(dataset.path_of(photo) for photo in dataset.photos)

@@ -20,9 +20,8 @@ from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError
 from deixis.runtime import Functions
 from deixis.storage.artifacts import CONFIG, read_config
-from deixis.vision.encoder import ImageEncoder
+from deixis.vision.encoder import FeatureMap, ImageEncoder
 from deixis.vision.encoders import open_encoder
-from deixis.vision.feature_map import FeatureMap
 from deixis.vision.proposals import open_proposer
 from deixis.vision.proposals.head import HeadProposer, HeadShape, open_head, save_head
 from deixis.vision.proposals.head_network import ProposalHead, anchor_boxes, decode_boxes

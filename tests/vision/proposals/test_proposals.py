@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw
 
 from deixis import geometry
 from deixis.errors import DeixisError
-from deixis.vision.feature_map import FeatureMap
+from deixis.vision.encoder import FeatureMap
 from deixis.vision.proposals import PROPOSERS, FixedProposer, Proposer, best_boxes, open_proposer, shipped_boxes
 from deixis.vision.proposals.opencv import EdgeBoxes, EdgeBoxesSettings
 

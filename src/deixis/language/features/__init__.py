@@ -11,7 +11,6 @@ from deixis.exports import lazy_exports
 
 if TYPE_CHECKING:
     from deixis.language.features.base import MeanVector as MeanVector
-    from deixis.language.features.base import Text as Text
     from deixis.language.features.base import TextFeatures as TextFeatures
     from deixis.language.features.base import TfIdf as TfIdf
     from deixis.language.features.base import transform_in_chunks as transform_in_chunks
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from deixis.language.features.reduction import features_from_artifact as features_from_artifact
     from deixis.language.features.reduction import hglmm_features as hglmm_features
     from deixis.language.features.reduction import load_features as load_features
+    from deixis.tokens import Text as Text
 
 __all__, __getattr__, __dir__ = lazy_exports(
     __name__,

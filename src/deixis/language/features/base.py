@@ -14,20 +14,7 @@ from deixis.arrays import Floats, IntArray, to_unit_length
 from deixis.errors import DeixisError
 from deixis.language.vectors import WordVectors
 from deixis.storage.artifacts import Artifact, Storable
-from deixis.tokens import words
-
-
-class HasWords(Protocol):
-    """A record with words: `Sentence`, `Phrase` or `Relation`."""
-
-    @property
-    def words(self) -> Sequence[str]:
-        """As `deixis.tokens.words` returns them."""
-        ...
-
-
-Text = str | Sequence[str] | HasWords
-"""A string, which is tokenized; or a list of words; or a record with words."""
+from deixis.tokens import Text, words_of
 
 T = TypeVar("T")
 
@@ -66,12 +53,6 @@ class TextFeatures(Protocol):
     def to_artifact(self) -> Artifact:
         """Content for `save`."""
         ...
-
-
-def words_of(text: Text) -> list[str]:
-    if isinstance(text, str):
-        return words(text)
-    return list(text if isinstance(text, Sequence) else text.words)
 
 
 def chunks_of(sentences: Sequence[Text]) -> Iterator[Sequence[Text]]:

@@ -27,9 +27,10 @@ from numpy.typing import NDArray
 
 from deixis.arrays import FloatArray, Floats, to_unit_length
 from deixis.errors import DeixisError
-from deixis.language.features.base import Text, WordMeans, chunks_of, fitted, stack_chunks, token_counts
+from deixis.language.features.base import WordMeans, chunks_of, fitted, stack_chunks, token_counts
 from deixis.language.vectors import WordVectors
 from deixis.storage.artifacts import Artifact, Storable
+from deixis.tokens import Text
 
 Family = Literal["gaussian", "laplacian", "hybrid"]
 Count = Literal["words", "tokens"]

@@ -14,7 +14,6 @@ from deixis.arrays import Floats
 from deixis.errors import DeixisError
 from deixis.language.features.base import (
     MeanVector,
-    Text,
     TextFeatures,
     TfIdf,
     fitted,
@@ -24,6 +23,7 @@ from deixis.language.features.base import (
 from deixis.language.features.fisher import COMPONENTS, FisherVectors
 from deixis.language.vectors import WordVectors
 from deixis.storage.artifacts import Artifact, Storable, damaged, read_artifact
+from deixis.tokens import Text
 
 MAX_EXACT_DIMENSION = 4000
 

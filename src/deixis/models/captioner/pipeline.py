@@ -23,7 +23,7 @@ from deixis.runtime import Functions
 from deixis.storage.artifacts import Artifact, Storable
 from deixis.storage.progress import OnProgress, no_progress, track
 from deixis.tokens import words as words_in
-from deixis.vision.feature_map import FeatureMap
+from deixis.vision.encoder import FeatureMap
 
 if TYPE_CHECKING:
     from deixis.models.captioner.network import CaptionerNetwork

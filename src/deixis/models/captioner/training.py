@@ -46,9 +46,7 @@ from deixis.models.training.runner import Run, encoder_of
 from deixis.models.training.settings import settings_to_json
 from deixis.storage.atomic import new_directory
 from deixis.storage.progress import track
-from deixis.vision.encoder import ImageEncoder, PreparedPhoto
-from deixis.vision.extraction import map_ahead
-from deixis.vision.feature_map import FeatureMap
+from deixis.vision.encoder import FeatureMap, ImageEncoder, PreparedPhoto, map_ahead
 
 _TRAINING_ONLY = ("dropout", "label_smoothing", "max_length")
 """Settings that may differ from those of the model that training starts from."""

@@ -16,15 +16,14 @@ from torch import Tensor
 from deixis import geometry
 from deixis.data.records import ENTITY_TYPES, Photo
 from deixis.errors import DatasetError
-from deixis.language.vocabulary import Vocabulary
-from deixis.language.word_table import WordTable
+from deixis.language.vocabulary import Vocabulary, WordTable
 from deixis.models.base import RegionInputs, read_regions
 from deixis.models.grounder.model import TextInput, make_text_inputs, to_word_spans
 from deixis.models.grounder.network import RegionBatch, TextBatch, pad
 from deixis.models.grounder.spec import GrounderSettings
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.tokens import words as words_of_tokens
-from deixis.vision.feature_map import resample_cells
+from deixis.vision.encoder import resample_cells
 from deixis.vision.feature_store import FeatureStore
 
 

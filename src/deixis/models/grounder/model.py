@@ -17,11 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from deixis.arrays import Floats, logistic
 from deixis.errors import DeixisError
 from deixis.geometry import Boxes, area, iou_of_sides, nms, overlap_areas
-from deixis.language.features.base import Text
 from deixis.language.sentence import Phrase, Sentence
 from deixis.language.vectors import WordVectors
-from deixis.language.vocabulary import Vocabulary
-from deixis.language.word_table import WordTable
+from deixis.language.vocabulary import Vocabulary, WordTable
 from deixis.language.words import stated_count
 from deixis.models.base import MAX_WORDS, Embedder, RegionInputs, WordNetworkModel, read_regions, word_vectors
 from deixis.models.describer.description import DescriptionSettings
@@ -31,9 +29,9 @@ from deixis.models.presence import PresenceCalibration, PresenceModel
 from deixis.runtime import Functions
 from deixis.storage.artifacts import Artifact
 from deixis.storage.progress import OnProgress, no_progress
-from deixis.tokens import Token
+from deixis.tokens import Text, Token
 from deixis.tokens import words as words_of_tokens
-from deixis.vision.feature_map import resample_cells
+from deixis.vision.encoder import resample_cells
 
 if TYPE_CHECKING:
     from deixis.evaluation.items import Item

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from deixis.language.vocabulary import Vocabulary
-from deixis.language.word_table import WordTable
+from deixis.language.vocabulary import Vocabulary, WordTable
 from deixis.models.base import RegionInputs
 from deixis.models.grounder.model import TextInput, cell_arrays, span_arrays
 from deixis.models.grounder.spec import GrounderSettings

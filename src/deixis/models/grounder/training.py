@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from deixis.data.dataset import Photos
 from deixis.errors import DatasetError
-from deixis.language.vocabulary import Vocabulary
-from deixis.language.word_table import WordTable
+from deixis.language.vocabulary import Vocabulary, WordTable
 from deixis.models.grounder.data import GroundingExamples, build_vocabulary, collect_examples
 from deixis.models.grounder.model import Grounder, GrounderPipeline
 from deixis.models.grounder.objective import GroundingObjective, GroundingSampler, score_examples

@@ -37,7 +37,6 @@ from deixis.evaluation.captions.ngrams import (
     References,
     sum_by_group,
 )
-from deixis.language.features.base import Text, words_of
 from deixis.models.installed import model_folder
 from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence, best_first
 from deixis.models.m_rnn.model import MRNN, PhotoArrays, PhotoInputs, photo_arrays
@@ -48,8 +47,8 @@ from deixis.models.provenance import EncoderInfo
 from deixis.models.registry import get_spec
 from deixis.storage.artifacts import CONFIG, Artifact, Storable, damaged, read_artifact
 from deixis.storage.progress import OnProgress, no_progress
-from deixis.tokens import words
-from deixis.vision.feature_map import FeatureMap
+from deixis.tokens import Text, words, words_of
+from deixis.vision.encoder import FeatureMap
 
 if TYPE_CHECKING:
     from deixis.arrays import IntArray

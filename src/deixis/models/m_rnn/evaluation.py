@@ -14,11 +14,11 @@ from deixis.evaluation.captions.metrics import cider
 from deixis.evaluation.captions.ngrams import CaptionSet
 from deixis.evaluation.intervals import Result, to_json
 from deixis.evaluation.items import sentences_of
-from deixis.language.features.base import Text
 from deixis.models.m_rnn.decoding import Decoding
 from deixis.models.m_rnn.model import MRNN, PhotoInputs
 from deixis.models.m_rnn.pipeline import CaptionPipeline, CaptionResult, Ranker, rank_captions
 from deixis.models.photo_features import PhotoFeatures
+from deixis.tokens import Text
 
 
 def caption_perplexity(

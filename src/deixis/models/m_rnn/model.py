@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
-from deixis.language.features.base import Text
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.base import NetworkModel, Scorer, check_rows, word_ids
 from deixis.models.m_rnn.decoding import (
@@ -29,6 +28,7 @@ from deixis.models.m_rnn.retrieval import Prefixes, PrefixTree, log_probability_
 from deixis.models.m_rnn.spec import MRNNSettings, SentenceSettings
 from deixis.runtime import Functions
 from deixis.storage.artifacts import Artifact
+from deixis.tokens import Text
 
 if TYPE_CHECKING:
     from deixis.models.m_rnn.network import MRNNNetwork

@@ -20,8 +20,7 @@ from deixis.models.m_rnn.model import MRNN, PhotoArrays, PhotoInputs
 from deixis.models.pipeline import DEFAULT_CAPTIONER, Pipeline, Rerank, load
 from deixis.runtime.devices import choose_device
 from deixis.storage.progress import OnProgress, no_progress, track
-from deixis.vision.extraction import BATCH, encode_full_size, encode_photos
-from deixis.vision.feature_map import FeatureMap
+from deixis.vision.encoder import BATCH, FeatureMap, encode_full_size, encode_photos
 
 if TYPE_CHECKING:
     from deixis.evaluation.items import Regions

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
-from deixis.language.features.base import Text
 from deixis.language.vectors import WordVectors
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.base import Embedder, NetworkModel, Scorer, WordNetworkModel, check_rows
@@ -22,6 +21,7 @@ from deixis.models.grounding import EmbeddingPipeline
 from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
 from deixis.runtime import Functions
 from deixis.storage.artifacts import Artifact, Storable
+from deixis.tokens import Text
 
 if TYPE_CHECKING:
     from deixis.models.matching.networks import SimilarityNetwork, TwoBranchNetwork

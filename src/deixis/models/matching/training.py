@@ -14,7 +14,6 @@ from deixis.data.dataset import Dataset, Photos
 from deixis.data.pairs import RegionPhrasePairs
 from deixis.errors import DeixisError
 from deixis.language.features import TextFeatures
-from deixis.language.features.base import words_of
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.matching.losses import Features, LogisticObjective, MatchingObjective
 from deixis.models.matching.model import MatchingPipeline, Similarity, TwoBranch
@@ -32,6 +31,7 @@ from deixis.models.training.objective import DevScores, Sampler, Stage, Validati
 from deixis.models.training.regions import dev_regions, localization_scores, phrase_vectors, region_set
 from deixis.models.training.reproducibility import seeded
 from deixis.models.training.runner import Run, TrainingData, proposals_of, provenance_of
+from deixis.tokens import words_of
 
 FeatureArray = NDArray[np.float16] | NDArray[np.float32]
 TextData = FeatureArray | Sequence[str]

@@ -10,7 +10,7 @@ from deixis.errors import DatasetError, DeixisError
 from deixis.models.provenance import ProposalSource, TrainOn
 from deixis.models.training.settings import require, require_at_least
 from deixis.storage.progress import OnProgress, no_progress
-from deixis.vision.feature_map import PhotoVector
+from deixis.vision.encoder import PhotoVector
 
 if TYPE_CHECKING:  # a model's settings are read without its training data
     from deixis.data.dataset import Dataset, Photos

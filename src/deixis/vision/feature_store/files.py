@@ -19,11 +19,10 @@ from deixis import __version__
 from deixis.arrays import Floats
 from deixis.errors import DeixisError, short_reason
 from deixis.storage.atomic import new_file
-from deixis.storage.checksums import CheckedFile, FileChecks, seal, unseal
+from deixis.storage.checksums import CheckedFile, FileChecks, TensorFile, seal, unseal
 from deixis.storage.files import READ_ERRORS, hash_file, read_regular
 from deixis.storage.progress import OnProgress
-from deixis.storage.tensors import TensorFile
-from deixis.vision.feature_map import FeatureMap
+from deixis.vision.encoder import FeatureMap
 from deixis.vision.proposals import Proposals
 
 FILE = "manifest.json"

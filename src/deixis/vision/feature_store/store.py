@@ -19,7 +19,7 @@ from deixis.arrays import Floats
 from deixis.errors import DeixisError
 from deixis.storage.atomic import exclusive_lock, explain_os_errors, make_parents
 from deixis.storage.progress import OnProgress, no_progress
-from deixis.vision.feature_map import FeatureMap
+from deixis.vision.encoder import FeatureMap
 from deixis.vision.feature_store.files import (
     FILE,
     IMPORTED,

@@ -16,9 +16,17 @@ from deixis.errors import DatasetError, DeixisError, PhotoError
 from deixis.storage.files import hash_file, size_and_time
 from deixis.storage.progress import OnProgress, no_progress, track
 from deixis.storage.remote import is_remote
-from deixis.vision.encoder import ImageEncoder, PreparedPhoto
-from deixis.vision.extraction import BATCH, FULL_SIZE_BATCH, encode_stream, map_ahead, read_full_size, read_reduced
-from deixis.vision.feature_map import FeatureMap
+from deixis.vision.encoder import (
+    BATCH,
+    FULL_SIZE_BATCH,
+    FeatureMap,
+    ImageEncoder,
+    PreparedPhoto,
+    encode_stream,
+    map_ahead,
+    read_full_size,
+    read_reduced,
+)
 from deixis.vision.feature_store.files import Contents, FeatureRecord, FileStamp
 from deixis.vision.feature_store.store import SHARD_PHOTOS, FeatureStore, StoreWriter, open_writer
 from deixis.vision.proposals import Proposer

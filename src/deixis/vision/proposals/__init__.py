@@ -23,7 +23,7 @@ from deixis import geometry
 from deixis.errors import DeixisError
 from deixis.storage.artifacts import damaged
 from deixis.storage.checksums import unseal
-from deixis.vision.feature_map import FeatureMap
+from deixis.vision.encoder import FeatureMap
 
 CODE_VERSION = 1
 """Part of every fingerprint. Increment it when the code proposes other boxes with the same settings."""

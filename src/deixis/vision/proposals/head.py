@@ -20,7 +20,7 @@ from deixis.arrays import logistic
 from deixis.errors import DeixisError
 from deixis.runtime import Functions
 from deixis.storage.artifacts import damaged, read_artifact, write_artifact
-from deixis.vision.feature_map import FeatureMap
+from deixis.vision.encoder import FeatureMap
 from deixis.vision.proposals import Proposals, best_boxes, compute_fingerprint
 
 if TYPE_CHECKING:

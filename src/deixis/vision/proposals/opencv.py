@@ -11,8 +11,7 @@ from PIL import Image
 
 from deixis import geometry
 from deixis.errors import DeixisError
-from deixis.vision.encoder import InputSize, resize_photo
-from deixis.vision.feature_map import FeatureMap
+from deixis.vision.encoder import FeatureMap, InputSize, resize_photo
 from deixis.vision.proposals import Proposals, best_boxes, compute_fingerprint
 
 Plane = NDArray[np.float32]
