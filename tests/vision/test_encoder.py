@@ -112,7 +112,7 @@ def test_regions_are_in_pixels_of_the_photo() -> None:
     assert LEFT_AND_RIGHT.regions([]).shape == (0, 1)
 
 
-def blocks(pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def mean_colours(pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """A network whose cells are blocks of 4 × 4 pixels."""
     photos, height, width, _ = pixels.shape
     blocks = pixels.astype(np.float32).reshape(photos, height // 4, 4, width // 4, 4, 3)
@@ -121,7 +121,7 @@ def blocks(pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
 
 
 def colour_encoder(side: int = 16, keep_aspect: bool = False, name: str = "colours") -> ImageEncoder:
-    return ImageEncoder(name, blocks, InputSize(side, keep_aspect, 4), channels=3, dimension=3, fingerprint=name)
+    return ImageEncoder(name, mean_colours, InputSize(side, keep_aspect, 4), channels=3, dimension=3, fingerprint=name)
 
 
 def noise(width: int, height: int, seed: int) -> Image.Image:
@@ -191,7 +191,7 @@ def test_a_crop_vector_is_the_mean_over_the_ten() -> None:
     encoder = colour_encoder()
     photos = [noise(50, 70, 0), noise(30, 30, 1)]
     vectors = encoder.encode_crops(photos)
-    expected = [np.mean([colours(crop[None])[1][0] for crop in ten_crops(photo, 16)], axis=0) for photo in photos]
+    expected = [np.mean([mean_colours(crop[None])[1][0] for crop in ten_crops(photo, 16)], axis=0) for photo in photos]
     np.testing.assert_allclose(vectors, expected, rtol=1e-5)
     assert encoder.encode_crops([]).shape == (0, 3)
 
