@@ -71,6 +71,7 @@ def test_photos_are_searched_and_described_without_extras(without_extras: Run, s
         ("caption", PHOTO, "--csv", "captions.csv"),
         ("describe", PHOTO, "--picture", "described.png"),
         ("models",),
+        ("verify", "new.deixis", "two-branch"),
     ]
     done = without_extras(COMMANDS, json.dumps(commands, default=str))
     assert done.stdout.splitlines()[-1] == str([0] * len(commands)), done.stderr

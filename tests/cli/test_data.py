@@ -209,6 +209,8 @@ def test_a_data_set_is_split_by_rule_and_seed(command: Command, data: Path) -> N
     photos = len(Dataset(data).photos)
     document = command.json("data", "split", data, "--draw", "dev=1", "--rest", "train", "--seed", 3, "--out", "new")
     assert document == {"out": "new", "photos": photos, "splits": {"dev": 1, "train": photos - 1}, "seed": 3}
+    draws = ("--draw", "dev=1:dev", "--draw", "dev=2:train")
+    assert command.json("data", "split", "new", *draws, "--out", "more")["splits"]["dev"] == 3
 
 
 def test_show_draws_a_photo_with_its_gold_phrases_and_boxes(command: Command, data: Path) -> None:

@@ -104,13 +104,18 @@ def _assignments(option: str, texts: Sequence[str], form: str) -> dict[str, str]
     """Return the values of a repeated option by their names."""
     found: dict[str, str] = {}
     for text in texts:
-        name, _, value = text.partition("=")
-        if not (name and value):
-            raise DeixisError(f"{option} {text}: expected {form}")
+        name, value = _assignment(option, text, form)
         if name in found:
             raise DeixisError(f"{option} {name} is used twice")
         found[name] = value
     return found
+
+
+def _assignment(option: str, text: str, form: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    if not (name and value):
+        raise DeixisError(f"{option} {text}: expected {form}")
+    return name, value
 
 
 def _print_import(report: ImportReport, out: Path, json: bool) -> None:
@@ -231,10 +236,11 @@ def _split_rule(rule: str | None, draws: list[str], rest: str | None) -> SplitRu
     if not draws:
         raise DeixisError("give --rule NAME, or --draw NAME=N, such as --draw dev=1000")
     form, found = "NAME=N or NAME=N:SPLIT, such as dev=1000:train", []
-    for name, value in _assignments("--draw", draws, form).items():
+    for text in draws:  # a split may be drawn from several
+        name, value = _assignment("--draw", text, form)
         count, _, source = value.partition(":")
         if not count.isdecimal():
-            raise DeixisError(f"--draw {name}={value}: expected {form}")
+            raise DeixisError(f"--draw {text}: expected {form}")
         found.append(Draw(name, int(count), source))
     return SplitRule(tuple(found), rest)
 

@@ -90,16 +90,22 @@ def _kind_of_manifest(path: Path) -> str:
 
 
 def _damage(kind: str, folder: Path, on_progress: OnProgress) -> Iterator[str]:
-    from deixis.annotate.project import find_damage as project_damage
-    from deixis.search.index.photo_index import find_damage as index_damage
-    from deixis.storage.artifacts import find_damage as artifact_damage
+    if kind == "index":
+        from deixis.search.index.photo_index import find_damage as index_damage
 
-    if kind == "data set":
+        yield from index_damage(folder)
+    elif kind == "project":
+        from deixis.annotate.project import find_damage as project_damage  # needs an extra
+
+        yield from project_damage(folder)
+    elif kind == "data set":
         yield from _dataset_damage(folder, on_progress)
     elif kind == "features":
         yield from _features_damage(folder, on_progress)
     else:
-        yield from {"index": index_damage, "project": project_damage}.get(kind, artifact_damage)(folder)
+        from deixis.storage.artifacts import find_damage as artifact_damage
+
+        yield from artifact_damage(folder)
 
 
 def _dataset_damage(folder: Path, on_progress: OnProgress) -> Iterator[str]:
