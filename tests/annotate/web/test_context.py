@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from deixis.annotate.store import AFTER_COMMIT, Database
 from deixis.annotate.web.context import TransactionQueue, WorkTime
-from deixis.errors import DeixisError
+from deixis.errors import DeixisError, UnavailableError
 from tests.annotate.fakes import add_property, property_keys
 
 
@@ -73,6 +73,16 @@ def test_a_failed_commit_is_reported_to_every_request(database: Database, monkey
     assert [str(each) for each in done] == ["no space left on device"] * 2
     assert reported == []
     assert property_keys(database) == set()
+    assert run(database, add_property("later")) == ["later"], "the lock was released"
+
+
+def test_of_a_transaction_that_breaks_nothing_is_committed(database: Database) -> None:
+    def breaks(connection: Connection) -> None:
+        connection.exec_driver_sql("RELEASE work")  # as if the database had rolled the whole transaction back
+
+    done = run(database, add_property("one"), breaks, add_property("two"))
+    assert [type(each) for each in done[:2]] == [UnavailableError] * 2
+    assert property_keys(database) == {each for each in done if isinstance(each, str)}
     assert run(database, add_property("later")) == ["later"], "the lock was released"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from deixis.errors import DeixisError
 from deixis.search.index import IndexInfo, matrix, update_index
 from deixis.search.index.matrix import (
     Basis,
@@ -20,7 +22,7 @@ from deixis.search.index.matrix import (
     open_cache,
 )
 from deixis.search.index.photo_index import find_damage
-from deixis.search.index.sqlite import connect_writer, open_for_reading, read_info
+from deixis.search.index.sqlite import connect_writer, crc_of, open_for_reading, read_info
 from deixis.storage.atomic import exclusive_lock
 from deixis.storage.checksums import FileChecks, seal, unseal
 from tests.search.index.fakes import DIMENSION, ColourEncoder, ReadIndex, photo, photos
@@ -64,6 +66,15 @@ def test_the_cache_holds_what_the_database_holds(index: Path) -> None:
         stored = connection.execute("SELECT whole FROM vectors ORDER BY photo").fetchall()
     assert found.photos.whole.tobytes() == b"".join(whole for (whole,) in stored)
     assert found.photos.codes.shape == (40, DIMENSION)
+
+
+def test_a_vector_of_a_wrong_length_is_an_error_that_names_the_photo(index: Path) -> None:
+    with closing(connect_writer(index)) as connection:
+        connection.execute("UPDATE vectors SET whole = x'0000', crc = ? WHERE photo = 3", (crc_of(3, b"\0\0"),))
+        connection.commit()
+    shutil.rmtree(index / "cache")
+    with pytest.raises(DeixisError, match="photo 3 have a wrong length.*--rebuild"):
+        results(index)
 
 
 Damage = Callable[[bytes], bytes | None]

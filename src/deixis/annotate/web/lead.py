@@ -140,7 +140,10 @@ def gallery(
     assigned: Annotated[
         str | None, Query(pattern=r"^(w[0-9a-f]{12})?$", description="To whom it is assigned; empty: to nobody.")
     ] = None,
-    words: Annotated[schemas.StoredText, Query(max_length=200, description="Parts of the file name or captions.")] = "",
+    words: Annotated[
+        schemas.StoredText,
+        Query(max_length=200, description="Parts of the file name, or beginnings of words of captions."),
+    ] = "",
     type_: Annotated[schemas.TypeName, Query(alias="type", description="Entity type of a phrase.")] = "",
     offset: Offset = 0,
     limit: Annotated[int, Query(ge=1, le=100)] = 24,
