@@ -135,7 +135,7 @@ FEATURES, MATCH_FEATURES = 5, 2
 LOG_PROBABILITIES = slice(1, 4)
 """Features that are log-probabilities: the confidence does not fall if they rise."""
 
-_BE = frozenset(["is", "are"])
+_IS = frozenset(["is", "are"])
 _WITH = frozenset(["in", "with", "wearing"])
 
 
@@ -213,15 +213,15 @@ def _beginnings(caption: TaggedCaption, kept: Sequence[int]) -> Iterator[tuple[i
     for end in range(2, len(kept)):
         word, kind, last = caption.words[kept[end]], caption.tags[kept[end]], caption.tags[kept[end - 1]]
         ends_phrase = last[:2] == "NN" or last in ("VBG", "VBZ", "VBP", "RP", "RB")
-        starts_phrase = (kind in ("IN", "CC", "VBG") and word != "of") or word in _BE or word == "next"
-        if ends_phrase and starts_phrase and caption.words[kept[end - 1]] not in _BE:
+        starts_phrase = (kind in ("IN", "CC", "VBG") and word != "of") or word in _IS or word == "next"
+        if ends_phrase and starts_phrase and caption.words[kept[end - 1]] not in _IS:
             yield tuple(kept[:end])
 
 
 def _without_modifier(caption: TaggedCaption) -> tuple[int, ...]:
     """Without what comes between the subject and its verb: "in a red shirt", "with a hat"."""
     everything = tuple(range(len(caption.words)))
-    verb = next((index for index, word in enumerate(caption.words) if word in _BE), None)
+    verb = next((index for index, word in enumerate(caption.words) if word in _IS), None)
     first = next((index for index, word in enumerate(caption.words) if word in _WITH), None)
     if verb is None or first is None or not 1 < first < verb or "and" in caption.words[:verb]:
         return everything
