@@ -262,6 +262,14 @@ def test_the_model_directory_depends_on_data_and_auxiliary_model(quarters: Datas
     assert one.about(plain, 0) == one.about(plain, 1), "CCA does not depend on the seed"
 
 
+def test_the_model_directory_does_not_depend_on_what_training_writes_besides(quarters: Dataset, tmp_path: Path) -> None:
+    runs, training = ExperimentFolder(tmp_path / "runs"), Training("two-branch", "papers/two-branch-phrases")
+    plain = TableModels(quarters, runs).about(training, 0)
+    for change in ("tensorboard=true", "log_every=7", "save_every=9", "device=cpu", "threads=3"):
+        assert TableModels(quarters, runs, (change,)).about(training, 0) == plain
+    assert TableModels(quarters, runs, ("epochs=17",)).about(training, 0) != plain
+
+
 def test_a_network_is_scored_on_the_device_that_trains_it(
     quarters: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

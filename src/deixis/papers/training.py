@@ -79,7 +79,7 @@ class ExperimentFolder:
 DEFAULT_CHANGES = ("text_features=tfidf",)
 """Used instead of the papers' Fisher vectors, unless changed; the two-branch paper found both similar."""
 
-_WITHOUT_EFFECT = frozenset(["device", "threads", "log_every", "save_every", "auxiliary_model"])
+_WITHOUT_EFFECT = frozenset(["device", "threads", "log_every", "save_every", "tensorboard", "auxiliary_model"])
 """Settings that do not affect the result, or are recorded in another way."""
 
 DONE = "done"
