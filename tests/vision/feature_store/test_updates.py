@@ -124,6 +124,20 @@ def test_a_damaged_photo_loses_its_features_and_a_missing_one_keeps_them(dataset
     assert "0007" in store
 
 
+def test_a_store_that_cannot_be_written_is_no_unreadable_photo(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update_store(tmp_path / "store", dataset, colour_encoder(), shard_photos=4)
+    (tmp_path / "images" / "0004.png").write_bytes(b"no photo")
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("deixis.vision.feature_store.store.write_manifest", fail)
+    with pytest.raises(DeixisError, match="disk is full"):
+        update_store(tmp_path / "store", dataset, colour_encoder())
+
+
 def test_a_temporarily_unreadable_photo_keeps_its_features(
     dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -236,7 +236,9 @@ def _store(result: PhotoResult, writer: StoreWriter, report: UpdateReport) -> No
         report.new += stored is None
         return
     report.skipped.append(features)
+    content = None
     with suppress(OSError):  # features of a file that cannot be read now are kept
-        if stored is not None and read_stamp(photo.path).sha256 != stored.sha256:
-            writer.drop([photo.id])
-            report.dropped += 1
+        content = read_stamp(photo.path).sha256
+    if stored is not None and content not in (None, stored.sha256):
+        writer.drop([photo.id])
+        report.dropped += 1
