@@ -197,7 +197,7 @@ def test_without_centering_scores_in_a_photo_are_plain_scores() -> None:
     np.testing.assert_array_equal(model.scores_in_photo(visual, text), visual @ text.T)
 
 
-WORDS = [*COLOURS, "a", "the", "square", "one"]
+COLOURED_WORDS = [*COLOURS, "a", "the", "square", "one"]
 
 
 @pytest.fixture
@@ -209,7 +209,9 @@ def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
 @pytest.fixture(params=["none", "photo"])
 def pipeline(request: pytest.FixtureRequest) -> HMLSTMPipeline:
     torch.manual_seed(0)
-    vectors = WordVectors(np.random.default_rng(0).normal(size=(len(WORDS), 5)).astype(np.float32), WORDS)
+    vectors = WordVectors(
+        np.random.default_rng(0).normal(size=(len(COLOURED_WORDS), 5)).astype(np.float32), COLOURED_WORDS
+    )
     model = HMLSTM(3 + 7, vectors, HMLSTMSettings(hidden_size=8, embedding_dim=6, centering=request.param))
     model.fit_phrase_mean(Forest.from_trees(Sentence(f"A {colour} square and the one.").tree for colour in COLOURS))
     about = Provenance(EncoderInfo("colours", "colours-1"), "both", 2.0, "corners", 3, "corners-1")
