@@ -14,7 +14,7 @@ import pytest
 from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.records import Caption, Photo
 from deixis.errors import DeixisError
-from deixis.language.features import TfIdf
+from deixis.language.features import TfIdf, captions
 from deixis.language.features.captions import KINDS, Recipe, build_caption_features, caption_vectors, recipe_of
 from tests.unchecked import without_checksums
 
@@ -206,6 +206,15 @@ def test_an_emptied_array_is_an_error(tmp_path: Path, dataset: Dataset) -> None:
     (tmp_path / "text" / build_caption_features(tmp_path / "text", dataset, RECIPE).manifest.file).write_bytes(b"")
     with pytest.raises(DeixisError, match="npy: .*run deixis features .* again$"):
         caption_vectors(tmp_path / "text", dataset)
+
+
+@pytest.mark.parametrize("version", ["CODE_VERSION", "TOKENIZER_VERSION"])
+def test_a_new_version_of_the_code_is_fitted_again(
+    tmp_path: Path, dataset: Dataset, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    build_caption_features(tmp_path / "text", dataset, RECIPE)
+    monkeypatch.setattr(captions, version, getattr(captions, version) + 1)
+    assert build_caption_features(tmp_path / "text", dataset, RECIPE).fitted
 
 
 def test_files_of_an_interrupted_run_do_not_prevent_another_recipe(
