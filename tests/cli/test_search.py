@@ -96,6 +96,9 @@ def test_quotes_that_the_shell_removes_come_back(tmp_path: Path, command: Comman
         hits = command.json("search", *words, "--index", tmp_path / "index", "--all")["hits"]
         assert [Path(hit["path"]).name for hit in hits] == ["cat.jpg"], words
     assert command.json("search", "cat", f"-{named}", "--index", tmp_path / "index", "--all")["hits"] == []
+    assert command.json("search", f"-{named}", "--index", tmp_path / "index")["hits"] == []
+    [found] = command.json("search", "-in:Bob cat", "--index", tmp_path / "index")["hits"]
+    assert found["probability"], "no folder is named Bob cat, so cats are searched for"
 
 
 def test_further_results_are_counted(sample_index: Path, command: Command) -> None:

@@ -157,10 +157,11 @@ def _quote(word: str) -> str:
 
 def _search(find: Callable[[str], SearchResults], sentence: str) -> SearchResults:
     """Search for a sentence, such as in:Ski Trip, first for a folder or an album whose name has several words."""
-    if _NAMED.fullmatch(sentence):
+    if name := _NAMED.fullmatch(sentence):
         with suppress(DeixisError):  # no album has this name
             named = find(_quote(sentence))
-            if named.searched:
+            inside = named.photos - named.searched if name["key"].startswith("-") else named.searched
+            if inside:
                 return named
     return find(sentence)
 
