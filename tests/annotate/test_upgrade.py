@@ -164,6 +164,18 @@ def test_a_project_of_a_stranger_cannot_make_deixis_contact_an_address(
     assert opens(far), "it was named once"
 
 
+@pytest.mark.parametrize("dump", RELEASED, ids=lambda path: path.stem)
+def test_a_project_of_a_stranger_with_a_trigger_is_refused(dump: Path, tmp_path: Path) -> None:
+    """It ran with the first judgement, and could change or forget those of others."""
+    folder = make_old(dump, tmp_path / "dogs")
+    with closing(sqlite3.connect(folder / SQLITE_FILE)) as raw:
+        raw.execute("CREATE TRIGGER emptied AFTER INSERT ON events BEGIN DELETE FROM remarks; END")
+    (problem,) = find_damage(folder)
+    assert "deixis did not make 'emptied'" in problem
+    with pytest.raises(DeixisError, match="deixis did not make 'emptied'"):
+        open_for_work(folder)
+
+
 def test_a_row_that_is_nested_without_end_is_damage(tmp_path: Path) -> None:
     folder = make_old(RELEASED[0], tmp_path / "dogs")
     open_for_work(folder).close()

@@ -21,6 +21,7 @@ from deixis.storage.checksums import (
     find_damaged_rows,
     is_protected,
     protect_tables,
+    refuse_foreign_code,
     register_checks,
     seal,
     unseal,
@@ -222,6 +223,44 @@ def test_a_view_in_place_of_a_table_is_not_read(database: sqlite3.Connection) ->
         f"SELECT {', '.join(f'n AS {name}' for name in names)} FROM rows"
     )
     assert list(find_damaged_rows(database, "words")) == ["words is not a table"]
+
+
+def test_the_triggers_of_checksums_are_not_foreign(database: sqlite3.Connection, tmp_path: Path) -> None:
+    refuse_foreign_code(database, TABLES)
+    database.execute("ALTER TABLE words ADD COLUMN more TEXT")
+    protect_tables(database, TABLES)
+    refuse_foreign_code(database, (*TABLES, "not there yet"))
+
+
+SELECT = "(WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n)"
+CODE = (
+    f"CREATE TRIGGER foreign_code AFTER INSERT ON words BEGIN SELECT {SELECT}; END",
+    f"CREATE TRIGGER words_update_checksum AFTER DELETE ON words BEGIN SELECT {SELECT}; END",
+    f"CREATE VIEW foreign_code AS SELECT {SELECT} AS i",
+    f"CREATE VIEW totals AS SELECT 'words' AS name, {SELECT} AS columns",
+    "CREATE VIRTUAL TABLE foreign_code USING rtree(id, low, high)",
+)
+
+
+@pytest.mark.parametrize("code", CODE)
+def test_triggers_views_and_virtual_tables_of_others_are_refused(database: sqlite3.Connection, code: str) -> None:
+    name = code.split()[3 if "VIRTUAL" in code else 2]
+    if name == "totals":
+        database.execute("DROP TABLE totals")
+    database.execute(f"DROP TRIGGER IF EXISTS {name}")
+    database.execute(code)
+    with pytest.raises(sqlite3.DatabaseError, match="deixis did not make '"):
+        refuse_foreign_code(database, TABLES)
+
+
+@pytest.mark.parametrize("columns", [f'"id", {SELECT}', f'"id", "{SELECT}"', '"id", "word'])
+def test_a_list_of_columns_that_is_code_does_not_make_a_trigger_allowed(
+    database: sqlite3.Connection, columns: str
+) -> None:
+    database.execute("UPDATE totals SET columns = ? WHERE name = 'words'", (columns,))
+    for check in (refuse_foreign_code, checked_views, check_tables):
+        with pytest.raises(sqlite3.DatabaseError, match="name other columns"):
+            check(database, TABLES)
 
 
 def test_columns_can_be_added_later(database: sqlite3.Connection) -> None:

@@ -45,7 +45,13 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
 from deixis.errors import DeixisError, UnavailableError
-from deixis.storage.checksums import find_damaged_rows, is_protected, protect_tables, register_checks
+from deixis.storage.checksums import (
+    find_damaged_rows,
+    is_protected,
+    protect_tables,
+    refuse_foreign_code,
+    register_checks,
+)
 from deixis.storage.commit_record import RECORD_ENDING, count_commit, find_lost_commits, start_counting, write_record
 from deixis.storage.remote import is_loopback
 from deixis.storage.sql import (
@@ -420,12 +426,13 @@ class Database:
             self._expected = self._timer = None
 
     def check_commits(self) -> None:
-        """Refuse a database that has lost its last commits."""
+        """Refuse a database that has lost its last commits, or into which others have put code."""
         file = Path(self.url.database or "")
         if not self.is_sqlite or not file.is_file():
             return
         with self.translated_errors(), self.engine.connect() as connection:
             raw = _driver(connection)
+            refuse_foreign_code(raw, PROTECTED_TABLES)
             if is_protected(raw) and (lost := find_lost_commits(file, raw)):
                 record = file.name + RECORD_ENDING
                 raise DeixisError(f"{lost}; {_RESTORE}, or remove {record} to go on without them")

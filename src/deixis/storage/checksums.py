@@ -48,6 +48,8 @@ _FUNCTION = "deixis_crc"
 _CHECK = "deixis_checked"
 _ROWS_AT_ONCE = 1000
 _EVENTS = ("insert", "update", "delete")
+_PASSIVE = re.compile("CREATE (TABLE|INDEX|UNIQUE INDEX) ")
+"""How SQLite begins what it stores of tables and indexes, which do nothing by themselves."""
 
 _DTYPES = {
     **{f"F{8 * size}": f"<f{size}" for size in (2, 4, 8)},
@@ -305,6 +307,23 @@ def is_protected(connection: sqlite3.Connection) -> bool:
     return bool(found[0])
 
 
+def refuse_foreign_code(connection: sqlite3.Connection, tables: Iterable[str]) -> None:
+    """Raise `sqlite3.DatabaseError` if a file has triggers other than those of `protect_tables`, or any view.
+
+    Those of a stranger's file would run when it is written or read, and its virtual tables when it is opened.
+    """
+    made = connection.execute("SELECT name, sql FROM main.sqlite_master WHERE sql IS NOT NULL").fetchall()
+    others = {sql: name for name, sql in made if not _PASSIVE.match(str(sql))}
+    if others and TOTALS not in others.values() and is_protected(connection):
+        names = {name for name, _ in made}.intersection(tables)
+        for (table,) in connection.execute(f"SELECT name FROM {TOTALS}").fetchall():  # noqa: S608
+            if table in names:
+                for trigger in _triggers(table, _columns(connection, table).split(", "), _key(connection, table)):
+                    others.pop(trigger, None)
+    if others:
+        raise sqlite3.DatabaseError(f"deixis did not make {str(min(others.values(), key=str))[:40]!r}")
+
+
 def check_tables(connection: sqlite3.Connection, tables: Iterable[str]) -> None:
     """Read all rows of some tables, and raise `sqlite3.DatabaseError` if they are not those that were written."""
     for table in tables:
@@ -349,6 +368,9 @@ def _columns(connection: sqlite3.Connection, table: str) -> str:
     found = connection.execute(f"SELECT columns FROM {TOTALS} WHERE name = ?", (table,)).fetchone()  # noqa: S608
     if found is None:
         raise sqlite3.DatabaseError(f"the checksums of the table {table} are missing")
+    names = [name for _, name, *_ in connection.execute(f"PRAGMA main.table_info({table})")]
+    if '"' in "".join(names) or not {f'"{name}"' for name in names}.issuperset(str(found[0]).split(", ")):
+        raise sqlite3.DatabaseError(f"the checksums of the table {table} name other columns")  # or are code
     return str(found[0])
 
 

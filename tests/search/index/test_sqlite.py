@@ -139,3 +139,14 @@ def test_a_description_that_is_nested_without_end_is_damage(index: Path) -> None
         connection.commit()
     with pytest.raises(DeixisError, match=r"damaged \(RecursionError"):
         open_for_reading(index)
+
+
+def test_an_index_of_a_stranger_with_a_trigger_is_refused(index: Path, tmp_path: Path) -> None:
+    """It ran when the index was brought up to date."""
+    with closing(sqlite3.connect(index / "index.sqlite")) as connection:
+        connection.execute("CREATE TRIGGER emptied AFTER UPDATE ON totals BEGIN DELETE FROM vectors; END")
+    uses: list[Callable[[], object]] = [lambda: open_for_reading(index), lambda: connect_writer(index)]
+    uses.append(lambda: update_index(index, [tmp_path / "photos"], ColourEncoder()))
+    for use in uses:
+        with pytest.raises(DeixisError, match="deixis did not make 'emptied'"):
+            use()

@@ -29,6 +29,7 @@ from deixis.storage.checksums import (
     crc32_of,
     find_damaged_rows,
     protect_tables,
+    refuse_foreign_code,
     register_checks,
 )
 from deixis.storage.commit_record import RECORD_ENDING, count_commit, start_counting
@@ -321,5 +322,6 @@ def read_info(connection: sqlite3.Connection, path: Path) -> IndexInfo:
 
 
 def read_entries(connection: sqlite3.Connection) -> dict[str, str]:
-    """Read all that an index stores about itself."""
+    """Read all that an index stores about itself, unless others have put code into it."""
+    refuse_foreign_code(connection, _CHECKED_TABLES)
     return dict(connection.execute("SELECT key, value FROM about"))
