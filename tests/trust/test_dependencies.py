@@ -188,3 +188,10 @@ def test_pinned_versions_satisfy_the_bounds() -> None:
     assert len(listed) > 20
     for each in listed:
         assert each.specifier.contains(pinned[canonicalize_name(each.name)], prereleases=True), each
+
+
+def test_every_package_that_an_extra_needs_is_pinned(scripts: Any) -> None:
+    """setuptools, which torch needs, was not: `scripts/setup --require-hashes .venv test` ended with an error."""
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pinned = {canonicalize_name(line.partition("==")[0]) for line in lines}
+    assert {canonicalize_name(each.name) for each in scripts("licences.py")["dependencies"]()} <= pinned
