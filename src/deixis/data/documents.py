@@ -216,6 +216,8 @@ def _may_be_truncated(rest: str) -> bool:
 
 def decode(data: bytes, name: str | Path) -> str:
     """Decode UTF-8, with or without a byte order mark. The error names the line of the first invalid byte."""
+    if data.startswith(b"PAR1"):
+        raise DatasetError(f"{name}: Parquet files are not read; give the captions in another format")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,15 +1,16 @@
-"""Parquet files that deixis has written."""
+"""Parquet files that deixis writes and does not read."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deixis.data.formats import parquet
+from deixis.data.formats import parquet, read_captions
 from deixis.data.formats.parquet import write
 from deixis.data.records import Photo
 from deixis.errors import DatasetError
@@ -50,3 +51,10 @@ def test_rows_are_written_in_groups(folder: Path, monkeypatch: pytest.MonkeyPatc
 def test_two_splits_with_the_same_name_in_parquet_are_refused(folder: Path) -> None:
     with pytest.raises(DatasetError, match="'a-b' and 'a b'"):
         write([Photo("1", splits=("a-b", "a b"))], folder)
+
+
+def test_a_parquet_file_is_refused_by_its_name_and_format(dogs: list[Photo], folder: Path) -> None:
+    write(dogs, folder)
+    file = folder / "data" / "train-00000-of-00001.parquet"
+    with pytest.raises(DatasetError, match=f"^{re.escape(str(file))}: Parquet files are not read"):
+        read_captions(file)
