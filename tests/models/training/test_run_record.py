@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,6 +58,19 @@ def test_a_written_description_matches_itself(tmp_path: Path) -> None:
         refuse_other_run(tmp_path / "run.json", about, TrainSettings(seed=1))
     with pytest.raises(DeixisError, match=r"run.json: .*layers.*\[1, 2\].*\[1\]"):
         refuse_other_run(tmp_path / "run.json", replace(about, model_settings={"layers": (1,)}), TrainSettings())
+
+
+def test_a_run_of_a_version_with_further_settings_is_resumed(tmp_path: Path) -> None:
+    about, path = RunDescription("toy", {}, DataDescription("d", "1", {"train": "2"}, "free")), tmp_path / "run.json"
+    write_description(path, about, TrainSettings())
+    document = json.loads(path.read_text())
+    document["settings"] |= {"lr_decay": 0.1, "lr_decay_epochs": 10}
+    path.write_text(json.dumps(document))
+    refuse_other_run(path, about, TrainSettings())
+    document["settings"] |= {"lr_schedule": "step"}
+    path.write_text(json.dumps(document))
+    with pytest.raises(DeixisError, match=r"run.json: .*lr_schedule.*step.*constant"):
+        refuse_other_run(path, about, TrainSettings())
 
 
 @pytest.fixture

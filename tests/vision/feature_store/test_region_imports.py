@@ -167,6 +167,14 @@ BROKEN: dict[str, tuple[dict[str, object], str]] = {
         {"features": padded(FEATURES) + np.inf, "boxes": padded(BOXES), "ids": np.array(NAMES)},
         "one has a number that is not finite",
     ),
+    "reversed ranges": (
+        {"feats": FLAT, "boxes": FLAT_BOXES, "pos_boxes": [[0, 5], [5, 3]], "names": np.array(NAMES)},
+        "do not fit",
+    ),
+    "negative counts": (
+        {"feats": FLAT, "boxes": FLAT_BOXES, "counts": [6, -1], "names": np.array(NAMES)},
+        "do not fit",
+    ),
     "wrong counts": ({"feats": FLAT, "boxes": FLAT_BOXES, "counts": [3, 3], "names": np.array(NAMES)}, "do not fit"),
     "an empty box": (
         {"features": padded(FEATURES), "boxes": np.ones((2, 3, 4)), "ids": np.array(NAMES)},
