@@ -156,6 +156,17 @@ def test_a_part_of_a_response_is_never_returned(tmp_path: Path, monkeypatch: pyt
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.parametrize(
+    "head", ["HTTP/1.1 200 OK\r\ncontent-le", "HTTP/1.1 200 OK\r\ncontent-type: image/jpeg\r\n\r\n"]
+)
+def test_a_response_that_does_not_say_where_it_ends_is_none(head: str) -> None:
+    with (
+        answering(lambda request: request.wfile.write(head.encode())) as url,
+        pytest.raises(UnavailableError, match="where it ends"),
+    ):
+        Client(url, "t", retries=0).image({"url": "/p.jpg"})
+
+
 def test_an_export_is_not_held_in_memory(tmp_path: Path) -> None:
     archive = zip_of(40_000_000)
     with cut([(archive, len(archive))]) as url:

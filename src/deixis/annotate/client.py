@@ -57,11 +57,12 @@ def send_request(
     timeout_s: float = 20.0,
     max_bytes: int = MAX_BYTES,
     into: IO[bytes] | None = None,
+    must_end: bool = False,
 ) -> bytes:
     """Send a request and return the body of the response; callers check that the address is one of HTTP.
 
     With `into`, the body is written to this file part by part, and nothing is returned. A body that ends early is an
-    `UnavailableError`.
+    `UnavailableError`; with `must_end`, so is one whose headers do not say where it ends, or were cut off themselves.
     """
     request = urllib.request.Request(url, body, headers or {}, method=method)  # noqa: S310 - see above
     content = into or io.BytesIO()
@@ -77,6 +78,8 @@ def send_request(
                 raise DeixisError(f"the response of {url} cannot be stored ({error.strerror or error})") from error
         if response.length:  # what is missing; http.client does not check it
             raise UnavailableError(f"{url}: the response ended after {received:,} bytes, {response.length:,} too early")
+        if must_end and response.length is None and not response.chunked:
+            raise UnavailableError(f"{url}: the response does not say where it ends, so it may be a part")
     return content.getvalue() if isinstance(content, io.BytesIO) else b""
 
 
@@ -294,7 +297,13 @@ class Client:
         content = None if body is None else json.dumps(body).encode()
         try:
             return send_request(
-                method, self.url + address, headers=headers, body=content, timeout_s=self._timeout, into=into
+                method,
+                self.url + address,
+                headers=headers,
+                body=content,
+                timeout_s=self._timeout,
+                into=into,
+                must_end=True,
             )
         except StatusError as error:
             message = _message_of(error)
