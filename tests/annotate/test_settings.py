@@ -32,6 +32,8 @@ def test_missing_settings_have_the_defaults_of_the_paper(tmp_path: Path) -> None
         ('{"first_items": "many"}', "first_items"),
         ('{"hidden_share": 2}', "hidden_share"),
         ('{"judgements_to_end": 0}', "judgements_to_end"),
+        ('{"test_questions": -1}', "test_questions"),
+        ('{"first_items": -1}', "first_items"),
         ('{"lease_s": 0}', "lease_s"),
         ('{"boxes_show_from": 2}', "boxes_show_from"),
         ('{"pay_per_hour": NaN}', "pay_per_hour"),
@@ -64,3 +66,22 @@ def test_presets_are_settings_that_lock_nobody_out() -> None:
         assert explain_lockouts(settings, int(size)) == []
     assert explain_lockouts(Settings(), 1)
     assert explain_lockouts(Settings(test_questions=3, test_accuracy=0.8, test_attempts=1))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (Settings(test_questions=3, test_accuracy=1.0, test_attempts=1), "one wrong answer of 3"),
+        (Settings(first_items=5, first_accuracy=0.9), "use 10 or more"),
+        (Settings(hidden_share=1.0), "hidden_share 1"),
+        (Settings(good_box_iou=1.0), "good_box_iou 1"),
+        (Settings(judgements_to_end=3, votes_to_review=2), "every vote goes to a reviewer"),
+    ],
+)
+def test_settings_that_lock_everybody_out_are_explained(settings: Settings, said: str) -> None:
+    assert any(said in line for line in explain_lockouts(settings, 9))
+
+
+def test_settings_with_room_for_one_wrong_answer_are_not_advised_against() -> None:
+    assert explain_lockouts(Settings(first_items=10, first_accuracy=0.9), 9) == []
+    assert explain_lockouts(Settings(test_questions=10, test_accuracy=0.9, test_attempts=1), 9) == []

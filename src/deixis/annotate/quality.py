@@ -12,7 +12,7 @@ from sqlalchemy import BigInteger, Connection, Integer, String, bindparam, func,
 from deixis import geometry
 from deixis.annotate.chains import ChainState
 from deixis.annotate.people import IS_ACTIVE, WORKER_COLUMNS, Role, Worker, make_worker, release_questions
-from deixis.annotate.settings import Settings
+from deixis.annotate.settings import Settings, max_wrong
 from deixis.annotate.state import PhotoState
 from deixis.annotate.store import checks, events, known_questions, qualifications, requeue, workers
 from deixis.annotate.workflow import XYXY, Answer, Task
@@ -156,7 +156,7 @@ def compute_level(task: Task, checks: Sequence[Check], sizes: StageSizes, settin
     later = [check.correct for check in checks if check.purpose is not Purpose.TEST]
     accuracy = settings.first_boxes_good if task is Task.DRAWING else settings.first_accuracy
     first = later[: sizes.first]
-    if first.count(False) > max(_max_wrong(sizes.first, accuracy), 1):
+    if first.count(False) > max(max_wrong(sizes.first, accuracy), 1):
         return Level.SUSPENDED
     if len(first) < sizes.first:
         return Level.FIRST
@@ -178,12 +178,12 @@ def is_reliable(hidden: Sequence[bool], settings: Settings) -> bool:
 def _keeps_accuracy(answers: Sequence[bool], items: int, accuracy: float) -> bool:
     """Whether the last answers are accurate enough, and not as good as guessing lately (ours; §2.3 has no numbers)."""
     wrong, lately = list(answers[-items:]).count(False), list(answers[-_GUESSED_OF:]).count(False)
-    return wrong <= max(_max_wrong(items, accuracy), 1) and (lately < _GUESSED or accuracy == 0)
+    return wrong <= max(max_wrong(items, accuracy), 1) and (lately < _GUESSED or accuracy == 0)
 
 
 def follow_test(answers: Sequence[bool], length: int, settings: Settings) -> tuple[Level | None, QualificationTest]:
     """Return `TEST`, `FAILED`, or None once the test is passed, and the state of the last attempt."""
-    allowed, attempts = _max_wrong(length, settings.test_accuracy), settings.test_attempts
+    allowed, attempts = max_wrong(length, settings.test_accuracy), settings.test_attempts
     state = QualificationTest(0, length, 0, allowed, 1, attempts)
     if length == 0:
         return None, state
@@ -196,10 +196,6 @@ def follow_test(answers: Sequence[bool], length: int, settings: Settings) -> tup
         elif state.done == length:
             return None, state
     return Level.TEST, state
-
-
-def _max_wrong(items: int, accuracy: float) -> int:
-    return int(items * (1 - accuracy) + 1e-9)
 
 
 def is_correct(

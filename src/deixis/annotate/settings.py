@@ -139,9 +139,9 @@ class Settings(Rules):
         for name in _SHARES:
             if not 0 <= getattr(self, name) <= 1:
                 raise DeixisError(f"{name} is {getattr(self, name)}; use a value from 0 to 1")
-        for name in _COUNTS:
-            if getattr(self, name) < 1:
-                raise DeixisError(f"{name} is {getattr(self, name)}; use at least 1")
+        for name, least in (*((name, 1) for name in _COUNTS), ("test_questions", 0), ("first_items", 0)):
+            if getattr(self, name) < least:
+                raise DeixisError(f"{name} is {getattr(self, name)}; use at least {least}")
         if self.links_no_below > self.links_yes_from:
             raise DeixisError(
                 f"links_no_below is {self.links_no_below}, links_yes_from {self.links_yes_from}; use a lower value"
@@ -159,19 +159,33 @@ def read_presets() -> dict[str, dict[str, Any]]:
     return {name: preset["settings"] for name, preset in found.items()}
 
 
+def max_wrong(items: int, accuracy: float) -> int:
+    """Return how many of the answers may be wrong."""
+    return int(items * (1 - accuracy) + 1e-9)
+
+
 def explain_lockouts(settings: Settings, people: int | None = None) -> list[str]:
     """Say which settings suspend or stop many people, one line each; `people` is the number of workers, if known."""
     found = []
     for name in ("first_accuracy", "first_boxes_good"):
         count, share = settings.first_items, getattr(settings, name)
-        if 0 < count * (1 - share) < 1:
+        if count and share < 1 and not max_wrong(count, share):
             found.append(
                 f"first_items {count} with {name} {share:g} leaves no room for a wrong answer, so one is allowed all "
-                f"the same; use {math.ceil(1 / (1 - share))} or more, or 0"
+                f"the same; use {math.ceil(1 / (1 - share) - 1e-9)} or more, or 0"
             )
     tests = settings.test_questions
-    if 0 < tests * (1 - settings.test_accuracy) < 1 and settings.test_attempts == 1:
+    if tests and not max_wrong(tests, settings.test_accuracy) and settings.test_attempts == 1:
         found.append(f"one wrong answer of {tests} test questions excludes a worker; use test_attempts 2 or more")
+    if settings.hidden_share == 1:
+        found.append("hidden_share 1 asks trusted workers all known questions before any work; use less")
+    if settings.good_box_iou == 1:
+        found.append("good_box_iou 1 needs boxes that are exact to the pixel, so nobody passes the test; use less")
+    if settings.votes_to_review < settings.judgements_to_end:
+        found.append(
+            f"every vote goes to a reviewer, because votes_to_review {settings.votes_to_review} is less than "
+            f"judgements_to_end {settings.judgements_to_end}"
+        )
     if people and settings.independent:
         needed = settings.people_needed
         if people < needed:
