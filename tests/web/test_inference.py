@@ -83,6 +83,17 @@ def test_captions_are_ranked_by_the_matching_model_that_the_grounder_has_open(mo
     assert InferenceService(grounder=grounder).caption(PhotoInput(DOGS)).captions
 
 
+def test_descriptions_are_checked_by_the_matching_model_that_the_grounder_has_open() -> None:
+    """A second copy of it took 20 MB."""
+    grounder = load_grounding_model()
+    grounder.photo_model = load_embedding_model("two-branch")
+    service = InferenceService(grounder=grounder)
+    assert service.describe(PhotoInput(DOGS), None, 2).regions
+    presence = service._describer()._presence
+    assert presence is not None
+    assert presence.photo_model is grounder.photo_model
+
+
 def test_photos_are_captioned_and_regions_described() -> None:
     service = InferenceService()
     assert "dog" in service.caption(PhotoInput(DOGS)).captions[0].text

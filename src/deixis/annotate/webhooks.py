@@ -141,9 +141,7 @@ class WebhookStatus:
 
 def add_webhook(project: Project, url: str, kinds: Sequence[str] = (FINISHED, REVIEW)) -> Webhook:
     """Add a webhook; its secret, with which messages are signed, cannot be shown again."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
-        raise DeixisError(f"{url}: use an address such as https://example.org/hook")
+    _check_address(url)
     for kind in kinds:
         if kind not in KINDS:
             raise DeixisError(f"{kind!r} is not a kind of message; choose from: {', '.join(KINDS)}")
@@ -153,6 +151,12 @@ def add_webhook(project: Project, url: str, kinds: Sequence[str] = (FINISHED, RE
         connection.execute(insert(webhooks), row)
     read_webhooks(project)
     return made
+
+
+def _check_address(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
+        raise DeixisError(f"{url}: use an address such as https://example.org/hook")
 
 
 def remove_webhook(project: Project, webhook: str) -> None:
@@ -293,5 +297,6 @@ def _send(project: Project, webhook: Webhook, number: int, body: dict[str, Any],
 
 
 def post_message(url: str, headers: dict[str, str], body: bytes) -> None:
-    """Send a message over HTTP."""
+    """Send a message over HTTP; a project of a stranger may name another address."""
+    _check_address(url)
     send_request("POST", url, headers=headers, body=body, timeout_s=TIMEOUT_S)

@@ -136,7 +136,13 @@ class InferenceService:
     def _describer(self) -> Describer:
         from deixis.models.pipeline import load
 
-        return self._load("describer", lambda: load("describer").describer)
+        def load_describer() -> Describer:
+            describer = load("describer").describer
+            if self._given_grounder is not None:
+                describer.photo_model = self._given_grounder.photo_model
+            return describer
+
+        return self._load("describer", load_describer)
 
     def _captioner(self) -> CaptionerPipeline:
         from deixis.models.pipeline import DEFAULT_CAPTIONER, load

@@ -33,7 +33,7 @@ from deixis.storage.artifacts import Artifact, damaged, read_artifact
 from deixis.vision.proposals import Proposals
 
 if TYPE_CHECKING:
-    from deixis.models.grounding import RegionPipeline
+    from deixis.models.grounding import EmbeddingPipeline, RegionPipeline
     from deixis.models.presence import PresenceModel
 
 DESCRIBER = "describer"
@@ -220,6 +220,9 @@ class RegionDescription:
 class Describer:
     """Finds phrases for regions of photos."""
 
+    photo_model: EmbeddingPipeline | None = None
+    """The photo model that `_presence` may use, if it is loaded already."""
+
     def __init__(
         self,
         pipeline: RegionPipeline,
@@ -321,7 +324,9 @@ class Describer:
         """What tells whether a photo shows a phrase; None if it was not fitted to the image encoder of this model."""
         from deixis.models.grounding import load_grounding_model
 
-        return load_grounding_model().presence_model(self.pipeline.encoder)
+        grounder = load_grounding_model()
+        grounder.photo_model = grounder.photo_model or self.photo_model
+        return grounder.presence_model(self.pipeline.encoder)
 
     def _select_phrases(self, probabilities: Floats, found: NDArray[np.intp], top: int) -> NDArray[np.intp]:
         """Indices of probable phrases that differ from each other, most probable first."""
