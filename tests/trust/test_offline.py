@@ -34,7 +34,8 @@ def home(tmp_path: Path) -> dict[str, str]:
     folders = {name: str(tmp_path / name) for name in names}
     for folder in folders.values():
         Path(folder).mkdir()
-    return {**os.environ, **folders, VARIABLE: "0"}
+    # Without bytecode: where this is the first run of a new checkout, Python would write it beside the sources.
+    return {**os.environ, **folders, VARIABLE: "0", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 class Guard:
