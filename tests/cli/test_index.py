@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,19 @@ def test_only_changes_are_indexed(few: Path, command: Command) -> None:
     (few / "dogs.jpg").unlink()
     shutil.copy(SAMPLES / "images" / "bee.jpg", few / "cat.jpg")
     assert counts() == (0, 1, 1, 2)
+
+
+def test_a_watched_folder_is_updated_when_it_changes(
+    few: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def changes(roots: list[Path], exclude: list[str]) -> Iterator[None]:
+        assert roots == [few]
+        shutil.copy(SAMPLES / "images" / "bee.jpg", few)
+        yield
+
+    monkeypatch.setattr("deixis.search.index.update.wait_for_changes", changes)
+    out, _ = command("index", few, "--into", "mine", "--watch")
+    assert out.splitlines() == ["mine: 3 photos (3 added, 1 skipped)", "mine: 4 photos (1 added, 1 skipped)"]
 
 
 def test_the_result_and_the_next_step_are_printed(few: Path, command: Command) -> None:

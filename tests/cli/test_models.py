@@ -23,3 +23,9 @@ def test_installed_models_and_parts_are_listed(command: Command) -> None:
     assert all(model["capabilities"] for model in models.values())
     assert all(part["opened_by"] for part in parts.values())
     assert "two-branch" in command("models")[0]
+
+
+def test_the_table_says_what_the_scores_are_of(command: Command) -> None:
+    scores = next(each for each in command.json("models")["models"] if each["name"] == "hm-lstm")["scores"]
+    table = command("models")[0]
+    assert scores["of"].split()[0] in table.partition("hm-lstm")[2].partition("trained on")[0]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from deixis.language.words import function_words, senses
+from deixis.language.words import function_words, senses, stated_count
 
 
 def test_function_words_are_those_of_meteor() -> None:
@@ -29,3 +29,11 @@ def test_synonyms_and_forms_of_one_word_share_a_sense(one: str, other: str) -> N
 @pytest.mark.parametrize(("one", "other"), [("dog", "cat"), ("xyzzy", "xyzzy"), ("man", "woman")])
 def test_unrelated_words_share_no_sense(one: str, other: str) -> None:
     assert not senses(one) & senses(other)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "count"),
+    [("a dog", 1), ("the dog", None), ("dogs", None), ("a group of dogs", None), ("two dogs", 2), ("", None)],
+)
+def test_an_article_or_a_number_states_a_count(phrase: str, count: int | None) -> None:
+    assert stated_count(phrase.split()) == count
