@@ -53,6 +53,8 @@ def test_a_worker_may_hold_a_few_questions_in_advance_and_no_more(new_project: M
         held.append(ask(project, ann, exclude=[each.token for each in held]))
     assert len({question.photo for question in held}) == 3
     assert next_question(project, ann, exclude=[each.token for each in held]) is None
+    with project.database.reading() as connection:
+        assert queue.explain_no_question(project, connection, ann).startswith("3 questions")
 
 
 @on_both_databases
