@@ -28,7 +28,10 @@ def decode(data: bytes) -> np.ndarray:
 
 
 def read_photos(folder: Path, files: Sequence[str], device: str) -> Tensor:
-    """Return packed photos as (n, 3, side, side) on a device. Threads decode, because Pillow releases the lock."""
+    """Return packed photos as (n, 3, side, side) on a device.
+
+    Threads decode, because Pillow releases the lock; photos that ``scripts/unpack_photos.py`` has decoded are copied.
+    """
     rows_of: dict[str, list[int]] = defaultdict(list)
     for row, file in enumerate(files):
         rows_of[id_of(file)].append(row)
@@ -37,15 +40,15 @@ def read_photos(folder: Path, files: Sequence[str], device: str) -> Tensor:
         for path in sorted(folder.glob("photos_*.npz")):
             pack = np.load(path)
             data, parts = pack["data"], list(pairwise(pack["offsets"].tolist()))
-            wanted = [
-                (row, *part)
-                for name, part in zip(pack["ids"], parts, strict=True)
-                for row in rows_of.get(str(name), ())
-            ]
+            wanted = [(row, place) for place, name in enumerate(pack["ids"]) for row in rows_of.get(str(name), ())]
+            decoded = np.load(path.with_suffix(".npy"), mmap_mode="r") if path.with_suffix(".npy").is_file() else None
             for begin in range(0, len(wanted), DECODED):
-                rows, starts, ends = zip(*wanted[begin : begin + DECODED], strict=True)
-                blobs = [data[start:end].tobytes() for start, end in zip(starts, ends, strict=True)]
-                squares = torch.from_numpy(np.stack(list(pool.map(decode, blobs))))
+                rows, places = zip(*wanted[begin : begin + DECODED], strict=True)
+                if decoded is not None:
+                    squares = torch.from_numpy(decoded[list(places)])
+                else:
+                    blobs = [data[slice(*parts[place])].tobytes() for place in places]
+                    squares = torch.from_numpy(np.stack(list(pool.map(decode, blobs))))
                 if not read:
                     pixels = torch.empty((len(files), 3, *squares.shape[1:3]), dtype=torch.uint8, device=device)
                 pixels[list(rows)] = squares.to(device).permute(0, 3, 1, 2)
@@ -108,16 +111,19 @@ class View:
     def __getitem__(self, rows: Tensor) -> View:
         return View(self.centre[rows], self.half[rows], self.flip[rows])
 
-    def pixels(self, photos: Tensor, side: int) -> Tensor:
+    def pixels(self, photos: Tensor, side: int, light: bool = True) -> Tensor:
+        """The crops of photos, by default in another light each."""
         count = len(photos)
         move = torch.zeros(count, 2, 3, device=photos.device)
         move[:, 0, 0], move[:, 1, 1] = self.half[:, 0] * self.flip, self.half[:, 1]
         move[:, :, 2] = self.centre
         grid = functional.affine_grid(move, [count, 3, side, side], align_corners=False)
         seen = functional.grid_sample(photos.float() / 255, grid, align_corners=False, padding_mode="reflection")
-        light, contrast = (1 + 0.3 * (torch.rand(2, count, 1, 1, 1, device=photos.device) * 2 - 1)).unbind(0)
+        if not light:
+            return seen.clamp(0, 1)
+        factor, contrast = (1 + 0.3 * (torch.rand(2, count, 1, 1, 1, device=photos.device) * 2 - 1)).unbind(0)
         grey = seen.mean(dim=(1, 2, 3), keepdim=True)
-        return (((seen - grey) * contrast + grey) * light).clamp(0, 1)
+        return (((seen - grey) * contrast + grey) * factor).clamp(0, 1)
 
     def boxes(self, boxes: Tensor) -> Tensor:
         """Convert boxes (b, n, 4) from fractions of the photo to those of the crop; −1 if less than half is left."""

@@ -50,7 +50,7 @@ class Losses(nn.Module):
         to_photo = functional.cross_entropy(scores.T, own.repeat_interleave(each), label_smoothing=self.smoothing)
         mine = torch.eye(count, dtype=torch.bool, device=photos.device).repeat_interleave(each, dim=1)
         others = scores.masked_fill(mine, -1e4).logsumexp(dim=1, keepdim=True)
-        right = scores[mine].view(count, each)
+        right = scores.unflatten(1, (count, each)).diagonal(dim1=0, dim2=1).T
         to_text = (torch.logaddexp(others, right) - right).mean()
         smooth = self.smoothing * (right.mean() - scores.mean())
         return (to_photo + to_text + smooth) / 2
@@ -63,12 +63,11 @@ class Losses(nn.Module):
         scores = photos @ names.T * self.scale(3)
         losses = []
         for table, right in ((scores, shown), (scores.T, shown.T)):
-            rows = right.any(dim=1)
-            table, right = table[rows], right[rows]
+            rows, count = right.any(dim=1), right.sum(dim=1).clamp(min=1)
             others = table.masked_fill(right, -1e4).logsumexp(dim=1, keepdim=True)
-            loss = (torch.logaddexp(others, table) - table).masked_fill(~right, 0).sum(dim=1) / right.sum(dim=1)
-            smooth = self.smoothing * ((table * right).sum(dim=1) / right.sum(dim=1) - table.mean(dim=1))
-            losses.append((loss + smooth).mean())
+            loss = (torch.logaddexp(others, table) - table).masked_fill(~right, 0).sum(dim=1) / count
+            smooth = self.smoothing * ((table * right).sum(dim=1) / count - table.mean(dim=1))
+            losses.append(((loss + smooth) * rows).sum() / rows.sum().clamp(min=1))
         return (losses[0] + losses[1]) / 2
 
     def labels(self, cells: Tensor, labels: Tensor) -> Tensor:
@@ -95,28 +94,40 @@ class Losses(nn.Module):
         backward = backward_all.logsumexp(dim=1) - backward_all.masked_fill(~same_chain.T, -1e4).logsumexp(dim=1)
         return (forward.mean() + backward.mean()) / 2
 
-    def boxes(self, logits: Tensor, boxes: Tensor, anchors: Tensor, gold: Tensor, partial: Tensor) -> Tensor:
+    def boxes(self, logits: Tensor, boxes: Tensor, targets: BoxTargets, partial: Tensor) -> Tensor:
         """Train anchors near a gold box to regress it and to predict their IoU, and the others to predict 0.
 
         In a `partial` photo, not everything has a box, so anchors far from all boxes are left out.
         """
-        there = gold[..., 0] >= 0
-        with torch.no_grad():
-            overlap = iou(anchors.expand(len(gold), -1, -1), gold) * there[:, None, :]
-            nearest = overlap >= 0.9 * overlap.amax(dim=1, keepdim=True)
-            chosen = (overlap >= 0.5) | nearest & (overlap > 0.2)
-            best = overlap.masked_fill(~chosen, -1).max(dim=2)
-            positive = best.values > 0
-            target_box = gold.gather(1, best.indices[..., None].expand(-1, -1, 4))
-        reached = aligned_giou(boxes[positive], target_box[positive])
-        quality = torch.zeros_like(logits)
-        with torch.no_grad():
-            quality[positive] = aligned_iou(boxes[positive], target_box[positive])
+        positive = targets.positive
+        reached = (1 - aligned_giou(boxes, targets.boxes)) * positive
+        quality = (aligned_iou(boxes, targets.boxes) * positive).detach()
         focus = (quality - logits.sigmoid()).abs().square().detach()
         quality_loss = functional.binary_cross_entropy_with_logits(logits, quality, reduction="none") * focus
-        quality_loss = quality_loss * (~partial[:, None] | (overlap.amax(dim=2) > 0.2))
-        count = positive.sum().clamp(min=1)
-        return (1 - reached).mean() + quality_loss.sum() / count
+        quality_loss = quality_loss * (~partial[:, None] | targets.near)
+        return (reached.sum() + quality_loss.sum()) / positive.sum().clamp(min=1)
+
+
+@dataclass(frozen=True)
+class BoxTargets:
+    """The gold box of each anchor, whether the anchor is to find it, and whether it is near any gold box."""
+
+    boxes: Tensor
+    positive: Tensor
+    near: Tensor
+
+
+def box_targets(anchors: Tensor, gold: Tensor) -> BoxTargets:
+    """Assign gold boxes (b, n, 4) to anchors; absent ones are negative."""
+    if not len(gold):
+        none = torch.zeros(0, len(anchors), dtype=torch.bool, device=gold.device)
+        return BoxTargets(anchors.expand(0, -1, -1), none, none)
+    overlap = iou(anchors.expand(len(gold), -1, -1), gold) * (gold[..., 0] >= 0)[:, None, :]
+    nearest = overlap >= 0.9 * overlap.amax(dim=1, keepdim=True)
+    chosen = (overlap >= 0.5) | nearest & (overlap > 0.2)
+    best = overlap.masked_fill(~chosen, -1).max(dim=2)
+    target = gold.gather(1, best.indices[..., None].expand(-1, -1, 4))
+    return BoxTargets(target, best.values > 0, overlap.amax(dim=2) > 0.2)
 
 
 def iou(a: Tensor, b: Tensor) -> Tensor:
@@ -132,20 +143,22 @@ def area(boxes: Tensor) -> Tensor:
 
 
 def aligned_iou(a: Tensor, b: Tensor) -> Tensor:
-    """Return the IoU of pairs of boxes (n, 4) as (n,)."""
+    """Return the IoU of pairs of boxes (…, 4) as (…)."""
     shared, joined = shared_and_joined(a, b)
     return shared / joined
 
 
 def shared_and_joined(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    shared = (torch.minimum(a[:, 2:], b[:, 2:]) - torch.maximum(a[:, :2], b[:, :2])).clamp(min=0).prod(dim=-1)
+    low, high = torch.maximum(a[..., :2], b[..., :2]), torch.minimum(a[..., 2:], b[..., 2:])
+    shared = (high - low).clamp(min=0).prod(dim=-1)
     return shared, (area(a) + area(b) - shared).clamp(min=1e-9)
 
 
 def aligned_giou(a: Tensor, b: Tensor) -> Tensor:
     """Return the generalized IoU of pairs of boxes, which has a gradient for disjoint boxes too."""
     shared, joined = shared_and_joined(a, b)
-    enclosing = (torch.maximum(a[:, 2:], b[:, 2:]) - torch.minimum(a[:, :2], b[:, :2])).prod(dim=-1).clamp(min=1e-9)
+    low, high = torch.minimum(a[..., :2], b[..., :2]), torch.maximum(a[..., 2:], b[..., 2:])
+    enclosing = (high - low).prod(dim=-1).clamp(min=1e-9)
     return shared / joined - (enclosing - joined) / enclosing
 
 

@@ -8,7 +8,8 @@ shape of the proposal head).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,21 @@ class WordTable(nn.Module):
         return words
 
 
+@dataclass(frozen=True)
+class Texts:
+    """Texts of several kinds, padded to the longest. The lengths are on the CPU, where the GRU wants them."""
+
+    numbers: Tensor
+    lengths: Tensor
+    counts: tuple[int, ...]
+
+    @classmethod
+    def padded(cls, parts: Sequence[Tensor]) -> Texts:
+        longest = max(part.shape[1] for part in parts)
+        numbers = torch.cat([functional.pad(part, (0, longest - part.shape[1])) for part in parts])
+        return cls(numbers, (numbers > 0).sum(1).clamp(min=1).cpu(), tuple(map(len, parts)))
+
+
 class TextTower(nn.Module):
     """Text encoder: word vectors, then a bidirectional GRU with max pooling over the words, or a small transformer."""
 
@@ -78,24 +94,22 @@ class TextTower(nn.Module):
         self.sentence = nn.Linear(size, embedding)
         self.phrase = nn.Linear(size, embedding)
 
-    def forward(self, numbers: Tensor) -> Tensor:
-        lengths = (numbers > 0).sum(1).clamp(min=1)
+    def forward(self, texts: Texts) -> Tensor:
+        numbers = texts.numbers
         if self.kind == "transformer":
             with torch.autocast(numbers.device.type, torch.bfloat16, enabled=numbers.device.type == "cuda"):
-                return self.drop(self.read(self.words(numbers), lengths).float())
+                return self.drop(self.read(self.words(numbers), (numbers > 0).sum(1).clamp(min=1)).float())
         packed = nn.utils.rnn.pack_padded_sequence(
-            self.drop(self.words(numbers)), lengths.cpu(), batch_first=True, enforce_sorted=False
+            self.drop(self.words(numbers)), texts.lengths, batch_first=True, enforce_sorted=False
         )
         read, _ = nn.utils.rnn.pad_packed_sequence(
             self.read(packed)[0], batch_first=True, total_length=numbers.shape[1]
         )
         return self.drop(read.masked_fill((numbers == 0)[:, :, None], -1e4).max(dim=1).values)
 
-    def read_all(self, parts: list[Tensor]) -> tuple[Tensor, ...]:
-        """Read texts of several kinds, padded to the longest, in one pass."""
-        longest = max(part.shape[1] for part in parts)
-        padded = torch.cat([functional.pad(part, (0, longest - part.shape[1])) for part in parts])
-        return self(padded).split([len(part) for part in parts])
+    def read_all(self, texts: Texts) -> tuple[Tensor, ...]:
+        """Read texts of several kinds in one pass."""
+        return self(texts).split(texts.counts)
 
     def embed_sentences(self, read: Tensor) -> Tensor:
         return functional.normalize(self.sentence(read).float(), dim=-1)
@@ -104,10 +118,10 @@ class TextTower(nn.Module):
         return functional.normalize(self.phrase(read).float(), dim=-1)
 
     def sentences(self, numbers: Tensor) -> Tensor:
-        return self.embed_sentences(self(numbers))
+        return self.embed_sentences(self(Texts.padded([numbers])))
 
     def phrases(self, numbers: Tensor) -> Tensor:
-        return self.embed_phrases(self(numbers))
+        return self.embed_phrases(self(Texts.padded([numbers])))
 
 
 class PhotoTower(nn.Module):

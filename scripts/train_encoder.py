@@ -23,16 +23,16 @@ import json
 import time
 import traceback
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from encoder_data import Examples, NounPhotos, View, draw_groups, source_shares
-from encoder_losses import Grounded, Losses, iou
+from encoder_losses import BoxTargets, Grounded, Losses, box_targets, iou
 from encoder_scores import measure
 from encoder_steps import Checkpoint, Pace, follow, settings_from, update
-from encoder_towers import PhotoTower, TextTower, WordTable, head_shape, read_towers, save_towers
+from encoder_towers import PhotoTower, Texts, TextTower, WordTable, head_shape, read_towers, save_towers
 from start_weights import read_start
 from torch import Tensor, nn
 
@@ -117,6 +117,31 @@ class Phrases:
     gold: Tensor
 
 
+@dataclass(frozen=True)
+class Batch:
+    """All that a step needs besides the weights. `marked` are the places of the photos with boxes."""
+
+    rows: Tensor
+    view: View
+    shown: Tensor
+    texts: Texts
+    marked: Tensor
+    boxes: Tensor
+    jittered: Tensor
+    targets: BoxTargets
+    phrases: Phrases
+
+    def record(self, stream: torch.cuda.Stream) -> None:
+        """Keep the memory until the stream has used it."""
+        pending: list[object] = [self]
+        while pending:
+            part = pending.pop()
+            if isinstance(part, Tensor) and part.is_cuda:
+                part.record_stream(stream)
+            elif is_dataclass(part):
+                pending.extend(getattr(part, each.name) for each in fields(part))
+
+
 class Training:
     """The state of a training run."""
 
@@ -131,6 +156,7 @@ class Training:
     ) -> None:
         torch.manual_seed(chosen.seed)
         self.chosen, self.train, self.dev, self.device = chosen, train, dev, train.pixels.device.type
+        self.stream = torch.cuda.Stream() if self.device == "cuda" else None
         self.arrays = arrays
         self.scores: dict[str, float] = {}
         self.failed = False
@@ -189,39 +215,71 @@ class Training:
         a, b = (self.texts.sentences(part) for part in self.text_pairs())
         return self.losses.pairs(a, b, 1)
 
-    def photo_step(self, rows: Tensor, frozen: bool) -> Tensor:
-        chosen = self.chosen
+    def next_batch(self, done: float = 0.0) -> Batch:
+        """Draw a batch on a stream of its own: reading its sizes then does not wait for the training step."""
+        if self.stream is None:
+            return self.draw(done)
+        if len(self.seen):
+            self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
+            return self.draw(done)
+
+    @torch.no_grad()
+    def draw(self, done: float) -> Batch:
+        chosen, train = self.chosen, self.train
+        rows = self.rows(done)
         view = View.random(len(rows), chosen.smallest_crop, self.device)
-        pixels = view.pixels(self.train.pixels[rows], self.side)
-        # First, because reading the lengths of texts waits for the GPU.
+        which = torch.rand(len(rows), train.captions.shape[1], device=self.device).argsort(dim=1)
+        which = which[:, : chosen.captions]
+        drawn, shown = self.nouns.draw(rows, chosen.nouns)
+        marked = train.annotated[rows].nonzero()[:, 0]
+        phrases = self.phrases(view[marked], rows[marked], which[marked, 0])
+        boxes = view[marked].boxes(train.boxes[rows[marked]])
+        picked = torch.zeros(0, chosen.candidates // 4, dtype=torch.int64, device=self.device)
+        if len(marked):
+            picked = torch.multinomial((boxes[..., 0] >= 0) + 1e-6, chosen.candidates // 4, replacement=True)
+        captions = train.captions[rows[:, None], which].flatten(0, 1)
+        return Batch(
+            rows=rows,
+            view=view,
+            shown=shown,
+            texts=Texts.padded([captions, self.noun_texts(drawn), *self.text_pairs(), phrases.names]),
+            marked=marked,
+            boxes=boxes,
+            jittered=boxes.gather(1, picked[..., None].expand(-1, -1, 4)),
+            targets=box_targets(self.anchors, boxes),
+            phrases=phrases,
+        )
+
+    def photo_step(self, batch: Batch, frozen: bool) -> Tensor:
+        """The loss of a batch. Nothing in it waits for the GPU."""
+        if self.stream is not None:
+            torch.cuda.current_stream().wait_stream(self.stream)
+            batch.record(torch.cuda.current_stream())
+        chosen, rows, marked = self.chosen, batch.rows, batch.marked
+        with torch.no_grad():
+            pixels = batch.view.pixels(self.train.pixels[rows], self.side)
         with torch.set_grad_enabled(not frozen):
             cells = self.photos.maps(pixels) if frozen else self.compiled(pixels)
         wholes = self.photos.wholes(cells)
         if len(self.seen):
             self.seen[rows] = wholes.detach()
-        which = torch.rand(len(rows), self.train.captions.shape[1], device=self.device).argsort(dim=1)
-        which = which[:, : chosen.captions]
-        captions = self.train.captions[rows[:, None], which].flatten(0, 1)
-        drawn, shown = self.nouns.draw(rows, chosen.nouns)
-        marked = self.train.annotated[rows].nonzero()[:, 0]
-        phrases = self.phrases(view[marked], rows[marked], which[marked, 0])
-        one, other = self.text_pairs()
         # One pass of the recurrent network over all texts: its time hardly depends on their number.
-        read = self.texts.read_all([captions, self.noun_texts(drawn), one, other, phrases.names])
+        read = self.texts.read_all(batch.texts)
         sentences, names, one, other = (self.texts.embed_sentences(part) for part in read[:4])
         loss = self.losses.captions(wholes, sentences.unflatten(0, (len(rows), -1)))
-        loss = loss + chosen.noun_weight * self.losses.nouns(wholes, names, shown)
+        loss = loss + chosen.noun_weight * self.losses.nouns(wholes, names, batch.shown)
         loss = loss + chosen.text_weight * self.losses.pairs(one, other, 1)
         if self.losses.classes is not None and self.train.labels is not None:
             loss = loss + chosen.label_weight * self.losses.labels(cells, self.train.labels[rows])
-        if not len(phrases.names):
+        if not len(batch.phrases.names):
             return loss  # the batch has no boxes, or none is in the crops
-        cells, gold = cells[marked], view[marked].boxes(self.train.boxes[rows[marked]])
+        cells = cells[marked]
         logits, boxes = self.photos.head(cells)
         partial = self.train.partial[rows[marked]]
-        loss = loss + chosen.box_weight * self.losses.boxes(logits, boxes, self.anchors, gold, partial)
-        slots = self.candidates(gold, logits.detach(), boxes.detach())
-        found = self.grounded(phrases, self.texts.embed_phrases(read[4]), cells, slots)
+        loss = loss + chosen.box_weight * self.losses.boxes(logits, boxes, batch.targets, partial)
+        slots = self.candidates(batch.jittered, logits.detach(), boxes.detach())
+        found = self.grounded(batch.phrases, self.texts.embed_phrases(read[4]), cells, slots)
         return loss + chosen.region_weight * self.losses.grounding(found)
 
     def phrases(self, view: View, rows: Tensor, which: Tensor) -> Phrases:
@@ -248,14 +306,12 @@ class Training:
             unclear=(overlap >= 0.4) & (overlap < 0.6),
         )
 
-    def candidates(self, gold: Tensor, logits: Tensor, boxes: Tensor) -> Tensor:
+    def candidates(self, jittered: Tensor, logits: Tensor, boxes: Tensor) -> Tensor:
         """Candidate boxes (b, candidates, 4): proposals of the head, jittered gold boxes, and random anchors."""
-        count, quarter = len(gold), self.chosen.candidates // 4
+        count, quarter = jittered.shape[:2]
         best = logits.topk(16 * quarter, dim=1).indices
         some = torch.rand(best.shape, device=self.device).argsort(dim=1)[:, : 2 * quarter]
         proposed = boxes.gather(1, best.gather(1, some)[..., None].expand(-1, -1, 4))
-        picked = torch.multinomial((gold[..., 0] >= 0) + 1e-6, quarter, replacement=True)
-        jittered = gold.gather(1, picked[..., None].expand(-1, -1, 4))
         sides = (jittered[..., 2:] - jittered[..., :2]).repeat(1, 1, 2)
         jittered = (jittered + (torch.rand_like(jittered) - 0.5) * 0.5 * sides).clamp(0, 1)
         phrases = self.train.phrases.shape[2]
@@ -287,7 +343,7 @@ class Training:
         for number in range(chosen.text_steps):
             update(first, self.text_step(), 0.5 * number / chosen.text_steps)
         for number in range(chosen.head_steps):
-            update(first, self.photo_step(self.rows(), True), 0.5 * number / chosen.head_steps)
+            update(first, self.photo_step(self.next_batch(), True), 0.5 * number / chosen.head_steps)
         for side in {self.side, chosen.side} if self.device == "cuda" else ():
             pixels = torch.rand(chosen.batch, 3, side, side, device=self.device)
             self.compiled(pixels).sum().backward()
@@ -309,11 +365,14 @@ class Training:
             print(f"continued from step {pace.number}", flush=True)
         self.towers.train()
         scored, saved = int(pace.done * chosen.scores), time.monotonic()
+        batch = None
         while (done := pace.done) < 1:
             if self.side != chosen.side and done >= chosen.first_share:
                 self.set_side(chosen.side)
-            loss = self.photo_step(self.rows(done), False)
+                batch = None  # its targets are those of the other size
+            loss = self.photo_step(batch or self.next_batch(done), False)
             update(optimizer, loss, done)
+            batch = self.next_batch(done)  # while the GPU makes the step
             follow(self.average, self.towers, 1 - chosen.average)
             done = pace.step()
             if pace.number % 100 == 0:
