@@ -17,7 +17,7 @@ import numpy as np
 
 from deixis.arrays import Floats
 from deixis.cli.output import progress
-from deixis.data.dataset import Dataset
+from deixis.data.dataset import Dataset, Photos
 from deixis.errors import DeixisError
 from deixis.models.grounding import EmbeddingPipeline, HubnessCorrection, load_embedding_model
 from deixis.models.installed import model_folder
@@ -52,15 +52,15 @@ def read_banks(
     rng = np.random.default_rng(seed)
     for path in paths:
         dataset = Dataset(path)
-        with progress("photos") as on_progress:
-            found = model.features(dataset, dataset.split(split), on_progress=on_progress)
-        photos = list(found.photos)
-        described = [row for row, photo in enumerate(photos) if photo.sentences]
+        photos = dataset.split(split)
+        described = photos.rows[[bool(photo.sentences) for photo in photos]]
         if len(described) < count:
             raise DeixisError(f"{path}: {len(described):,} photos with captions, fewer than {count:,}")
-        rows = np.sort(rng.choice(described, count, replace=False))
-        texts = [str(rng.choice([caption.text for caption in photos[row].sentences])) for row in rows]
-        yield np.asarray(model.model.prepare_visual(found.vectors()[rows])), model.encode_sentences(texts)
+        chosen = Photos(dataset, np.sort(rng.choice(described, count, replace=False)))
+        with progress("photos") as on_progress:
+            found = model.features(dataset, chosen, on_progress=on_progress)
+        texts = [str(rng.choice([caption.text for caption in photo.sentences])) for photo in found.photos]
+        yield np.asarray(model.model.prepare_visual(found.vectors())), model.encode_sentences(texts)
 
 
 if __name__ == "__main__":

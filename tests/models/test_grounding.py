@@ -366,4 +366,4 @@ def test_the_shipped_model_has_banks_that_both_encoders_share() -> None:
     np.testing.assert_array_equal(fast.similarity(photos, sentences), scores)
     lengths = np.linalg.norm(model.hubness._bank("photos"), axis=1)
     np.testing.assert_allclose(lengths, 1, atol=0.02)
-    assert (SHIPPED / "two-branch" / HUBNESS / WEIGHTS).stat().st_size < 2_100_000
+    assert (SHIPPED / "two-branch" / HUBNESS / WEIGHTS).stat().st_size < 3_100_000

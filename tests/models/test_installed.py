@@ -90,7 +90,7 @@ assert "torch._dynamo" not in sys.modules
 
 def test_the_weights_of_all_models_together_stay_small() -> None:
     files = Path(deixis.__file__).parent.rglob("*")
-    assert sum(file.stat().st_size for file in files if file.suffix in (".safetensors", ".onnx")) <= 64_000_000
+    assert sum(file.stat().st_size for file in files if file.suffix in (".safetensors", ".onnx")) <= 68_000_000
 
 
 def test_a_directory_of_the_user_goes_before_a_shipped_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

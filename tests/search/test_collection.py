@@ -111,13 +111,13 @@ def test_excluded_words_lower_the_probability(photos: PhotoCollection) -> None:
 def test_excluding_people_excludes_astronauts_and_photographers(photos: PhotoCollection, query: str) -> None:
     found = {hit.path.stem for hit in photos.search(query, top=14)}
     assert found
-    assert found.isdisjoint({"astronaut", "drum", "photographer", "tourist"})
+    assert found.isdisjoint({"astronaut", "photographer", "tourist"})
 
 
 def test_an_excluded_photo_hides_no_other_photo(photos: PhotoCollection) -> None:
     """It was the best one, and photos with less than half of the best probability are not shown."""
-    assert names(photos.search("climbing stairs")) == ["dogs"]
-    assert "staircase" in names(photos.search("climbing stairs -dog"))
+    assert "cat" not in names(photos.search("a camera"))
+    assert "cat" in names(photos.search("a camera -photographer"))
 
 
 def test_the_order_of_required_parts_is_of_no_importance(photos: PhotoCollection) -> None:

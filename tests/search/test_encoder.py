@@ -13,6 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError, PhotoError
+from deixis.geometry import iou
 from deixis.language.sentence import Phrase
 from deixis.models.grounding import EmbeddingPipeline
 from deixis.models.installed import SHIPPED
@@ -48,7 +49,8 @@ def test_vectors_are_those_of_the_models() -> None:
     assert np.allclose(encoded.vector, encoder.photo_model.encode_sentences(["a cat"])[0], atol=1e-5)
     box = encoder.region_model.ground(CAT, "a cat").phrases[0].box
     best = photo.region_boxes[(photo.region_vectors @ encoded.phrases[0].vector).argmax()]
-    assert np.abs(np.array(box) - best).max() < 60  # the pointer looks at more regions, and moves the best one
+    # The grounder looks at more regions, and moves the best one.
+    assert iou(np.array([box]), best[None])[0, 0] > 0.6
 
 
 def test_scores_of_regions_are_almost_the_cosines_of_the_photo_model() -> None:
@@ -60,7 +62,7 @@ def test_scores_of_regions_are_almost_the_cosines_of_the_photo_model() -> None:
         [phrase] = encoder.encode_sentence(text).phrases
         cosines = model.encode_regions(region_inputs(encoder, CAT)) @ model.encode_sentences([text])[0]
         assert np.abs(photo.region_vectors @ phrase.vector - cosines).max() < 0.03
-        assert np.abs(cosines).max() > 0.1
+        assert np.abs(cosines).max() > 0.05
 
 
 def test_a_photo_model_without_axes_gives_whole_vectors_of_regions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,6 +77,9 @@ _MAX_ACTION = 3
 _MIN_KIND = 0.85
 """The lowest cosine of a compound and its last word if one is a kind of the other."""
 
+_MIN_JOINED = 10
+"""How often training sentences write a compound as one word if it names a thing of its own, such as a hotdog."""
+
 _CACHED_PHRASES = 1024
 """Phrases whose vectors are kept, because sentences share them: at most 3 MB."""
 
@@ -385,7 +388,7 @@ class SearchEncoder:
         """
         content = content_words(sentence.words)
         joined = {"".join(content), "".join([*content[:-1], *map(singular, content[-1:])])}
-        if any(word in self._known for word in joined):
+        if any(self._known.get(word, 0) >= _MIN_JOINED for word in joined):
             return ""
         named = bare.lower().split()
         last = one if (one := singular(named[-1])) in self._known else named[-1]
@@ -398,8 +401,9 @@ class SearchEncoder:
         return last if cosine >= _MIN_KIND else ""
 
     @cached_property
-    def _known(self) -> frozenset[str]:
-        return frozenset(self.vocabulary.words) if self.vocabulary else frozenset()
+    def _known(self) -> dict[str, int]:
+        """Words of the training sentences, and how often each occurs."""
+        return dict(zip(self.vocabulary.words, self.vocabulary.counts, strict=True)) if self.vocabulary else {}
 
     def _statistics(self, sentence: Sentence, bare: str | None) -> WordStatistics:
         content = content_words(sentence.words)

@@ -32,7 +32,7 @@ CROP_SHARE = 224 / 256
 _CROP_POSITIONS = ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.5, 0.5))
 
 # Sampling points along each side of a box; our encoder was trained with 8. With 64, the vectors of gold boxes on a map
-# of 18 × 18 cells would differ by 1.6 % on average.
+# of 18 × 18 cells differed by 1.6 % on average.
 POINTS = 8
 OFFSETS = tuple((point + 0.5) / POINTS for point in range(POINTS))
 
