@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -207,35 +207,46 @@ class FrameMiddleware:
         await self.app({**scope, "headers": kept}, receive, send_framed)
 
 
-async def _maintain(context: AppContext) -> None:
-    """Every two seconds, apply edited settings, exclude suspended workers, and let the order follow the answers."""
-    order = UncertaintyOrder(context.project)
+async def _repeat(work: Callable[[], Awaitable[None]]) -> None:
+    """Do something every two seconds. What fails is logged and tried again: without a log, nobody would notice."""
     while True:
         try:
-            await context.readers.run(reload_settings, context.project)
-            while await context.readers.run(requeue_suspended, context.project, 20):
-                await asyncio.sleep(0.05)  # requests come first
-            await context.readers.run(order.refresh_if_due)
+            await work()
         except DeixisError as error:
             _LOG.error("%s", error)
+        except Exception:
+            _LOG.exception("work in the background failed")
         await asyncio.sleep(_MAINTENANCE_S)
+
+
+async def _maintain(context: AppContext) -> None:
+    """Apply edited settings, exclude suspended workers, and let the order follow the answers."""
+    order = UncertaintyOrder(context.project)
+
+    async def maintain() -> None:
+        await context.readers.run(reload_settings, context.project)
+        while await context.readers.run(requeue_suspended, context.project, 20):
+            await asyncio.sleep(0.05)  # requests come first
+        await context.readers.run(order.refresh_if_due)
+
+    await _repeat(maintain)
 
 
 async def _send_messages(context: AppContext) -> None:
     """Send the messages of webhooks in a thread of their own, so that no judgement waits for them."""
     sender, announce_at = BoundedExecutor("webhooks", 1, 1), 0.0
+
+    async def send() -> None:
+        nonlocal announce_at
+        await context.readers.run(read_webhooks, context.project)
+        if time.monotonic() >= announce_at:
+            await context.readers.run(announce_blocked, context.project)
+            announce_at = time.monotonic() + _ANNOUNCE_S
+        while await sender.run(send_due_messages, context.project):
+            pass
+
     try:
-        while True:
-            try:
-                await context.readers.run(read_webhooks, context.project)
-                if time.monotonic() >= announce_at:
-                    await context.readers.run(announce_blocked, context.project)
-                    announce_at = time.monotonic() + _ANNOUNCE_S
-                while await sender.run(send_due_messages, context.project):
-                    pass
-            except DeixisError as error:
-                _LOG.error("%s", error)
-            await asyncio.sleep(_MAINTENANCE_S)
+        await _repeat(send)
     finally:
         sender.close()
 

@@ -10,7 +10,6 @@ import hashlib
 import hmac
 import json
 import logging
-import re
 import secrets
 import threading
 from collections import OrderedDict
@@ -23,7 +22,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 
-from deixis.annotate.client import StatusError, send_request
+from deixis.annotate.client import StatusError, is_http_address, send_request
 from deixis.annotate.people import (
     InvitationError,
     Worker,
@@ -196,15 +195,10 @@ class Provider:
 
 def _is_endpoint(address: object) -> bool:
     """Return whether an address is one of https, or of this machine, to which a query can be added."""
-    if not isinstance(address, str) or not re.fullmatch("[!-~]+", address):
+    if not isinstance(address, str) or not is_http_address(address):
         return False
-    try:
-        parts = urlsplit(address)
-        host, port = parts.hostname or "", parts.port
-    except ValueError:
-        return False
-    is_plain = bool(host) and port != 0 and parts.username is None and not parts.fragment
-    return is_plain and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))
+    parts = urlsplit(address)
+    return parts.scheme == "https" or is_loopback(parts.hostname or "")
 
 
 def _import_jwt() -> Any:
