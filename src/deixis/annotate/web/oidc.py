@@ -35,6 +35,7 @@ from deixis.annotate.project import Project
 from deixis.annotate.web.context import AppContext, Context, errors, limit_address
 from deixis.annotate.web.schemas import SignInRequest, SignInResponse
 from deixis.errors import DeixisError
+from deixis.storage.files import READ_ERRORS
 from deixis.storage.remote import is_loopback
 
 CALLBACK = "/api/oidc/callback"
@@ -158,7 +159,7 @@ class Provider:
                 leeway=_LEEWAY_S,
                 options={"require": ["exp", "iat", "iss", "aud", "sub"]},
             )
-        except jwt.PyJWTError as error:
+        except (jwt.PyJWTError, *READ_ERRORS) as error:  # of keys that PyJWT did not expect
             raise SignInError(f"{self.settings.label}: the ID token is not valid ({error})") from None
         if not secrets.compare_digest(str(claims.get("nonce", "")).encode(), nonce.encode()):
             raise SignInError(f"{self.settings.label}: the ID token is not for this sign-in")
