@@ -18,10 +18,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from deixis.errors import DeixisError, UnavailableError
 from deixis.storage.atomic import new_directory
+from deixis.storage.remote import split_url
 
 MAX_BYTES = 2**30
 """Longer responses are refused."""
@@ -53,8 +54,8 @@ def is_http_address(address: object) -> bool:
     """Return whether an address is one of HTTP in plain characters, without a password or a fragment."""
     if not isinstance(address, str) or not re.fullmatch("[!-~]+", address):
         return False
+    parts = split_url(address)
     try:
-        parts = urlsplit(address)
         is_plain = parts.port != 0 and parts.username is None and not parts.fragment
     except ValueError:
         return False
@@ -162,7 +163,7 @@ class Client:
     def __init__(self, url: str, token: str, *, timeout: float = 20.0, retries: int = 5) -> None:
         if not is_http_address(url):
             raise DeixisError(f"{url}: use the address of the server, such as https://dogs.example.org")
-        parts = urlsplit(url)
+        parts = split_url(url)
         self._origin = f"{parts.scheme}://{parts.netloc}"
         self.url, self._token = self._origin + parts.path.rstrip("/"), token
         self._timeout, self._retries = timeout, retries

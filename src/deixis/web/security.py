@@ -16,7 +16,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -24,7 +24,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from deixis.storage.remote import is_loopback
+from deixis.storage.remote import is_loopback, split_url
 from deixis.web.rates import LoginDelays, RateLimiter, network_of
 
 JSON_BYTES = 64 * 2**10
@@ -141,10 +141,7 @@ class AccessPolicy:
 
     def allows_host(self, header: str) -> bool:
         """Return whether a Host header names this server; other names are used in DNS rebinding attacks."""
-        try:
-            name = urlsplit(f"//{header}").hostname or ""
-        except ValueError:
-            return False
+        name = split_url(f"//{header}").hostname or ""
         if is_loopback(self.host):
             return name in _LOOPBACK or name == self.host
         own = socket.gethostname().casefold()
@@ -383,14 +380,7 @@ def _is_cross_site(method: str, headers: Headers) -> bool:
     origin = headers.get("origin")
     if headers.get("sec-fetch-site") == "same-origin":
         return False  # browsers send "null" with a form, because addresses are kept from other pages
-    return origin is not None and _network_location(origin) != headers.get("host")
-
-
-def _network_location(origin: str) -> str | None:
-    try:
-        return urlsplit(origin).netloc
-    except ValueError:
-        return None
+    return origin is not None and split_url(origin).netloc != headers.get("host")
 
 
 def _cookie_name(scope: Scope) -> str:

@@ -198,7 +198,10 @@ def test_work_in_the_background_goes_on_after_errors(monkeypatch: pytest.MonkeyP
         asyncio.run(app_module._repeat(work))
 
 
-@pytest.mark.parametrize("url", ["dogs.example.org", "ftp://dogs.example.org", "https://dogs.example.org/?x=1"])
+@pytest.mark.parametrize(
+    "url",
+    ["dogs.example.org", "ftp://dogs.example.org", "https://dogs.example.org/?x=1", "https://[", "https://a:b@c.d"],
+)
 def test_an_invalid_url_is_an_error(url: str) -> None:
     with pytest.raises(DeixisError, match="--url"):
         check_url(url)

@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.exceptions import HTTPException
@@ -36,7 +36,7 @@ from deixis.annotate.web.context import AppContext, Context, errors, limit_addre
 from deixis.annotate.web.schemas import SignInRequest, SignInResponse
 from deixis.errors import DeixisError
 from deixis.storage.files import READ_ERRORS
-from deixis.storage.remote import is_loopback
+from deixis.storage.remote import is_loopback, split_url
 
 CALLBACK = "/api/oidc/callback"
 _COOKIE = "deixis-oidc"
@@ -72,7 +72,7 @@ class OidcSettings:
     @property
     def label(self) -> str:
         """The name of the provider on the pages."""
-        return urlsplit(self.issuer).hostname or self.issuer
+        return split_url(self.issuer).hostname or self.issuer
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ def _is_endpoint(address: object) -> bool:
     """Return whether an address is one of https, or of this machine, to which a query can be added."""
     if not isinstance(address, str) or not is_http_address(address):
         return False
-    parts = urlsplit(address)
+    parts = split_url(address)
     return parts.scheme == "https" or is_loopback(parts.hostname or "")
 
 
