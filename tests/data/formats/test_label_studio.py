@@ -115,4 +115,4 @@ def test_the_interface_has_every_label_of_the_tasks(odd: str, folder: Path) -> N
 def test_an_address_that_is_none_is_an_error_of_one_line(store):
     task = {**TASK, "data": {**TASK["data"], "image": "http://["}}
     with pytest.raises(DeixisError):
-        read_captions(store("export.json", [task]))
+        list(read_captions(store("export.json", [task])).photos)
