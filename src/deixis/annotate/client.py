@@ -8,11 +8,13 @@ from __future__ import annotations
 import http.client
 import io
 import json
+import lzma
 import re
 import time
 import urllib.error
 import urllib.request
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +22,7 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 from urllib.parse import quote, urlencode
 
-from deixis.errors import DeixisError, UnavailableError
+from deixis.errors import DeixisError, UnavailableError, short_reason
 from deixis.storage.atomic import new_directory
 from deixis.storage.remote import split_url
 
@@ -267,8 +269,8 @@ class Client:
                 self._send("GET", f"/api/export?{urlencode(query)}", repeat=True, into=file)
                 with zipfile.ZipFile(file) as archive:
                     archive.extractall(folder)
-        except zipfile.BadZipFile:
-            raise DeixisError(f"{self.url}: the export is not a zip file") from None
+        except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError, ValueError) as error:
+            raise DeixisError(f"{self.url}: the export is not a zip file ({short_reason(error)})") from None
         return Path(out)
 
     def _json(
