@@ -7,6 +7,7 @@ the order of the items, and the work of a worker that dies is done again by anot
 from __future__ import annotations
 
 import logging
+import re
 import signal
 import threading
 from collections import deque
@@ -245,7 +246,7 @@ def _local_count(address: str) -> int | None:
     kind, _, count = address.partition(":")
     if kind != "local":
         return None
-    if not count.isdecimal() or int(count) < 1:
+    if not re.fullmatch("[1-9][0-9]{0,2}", count):
         raise DeixisError(f"--scheduler {address}: use local:N for N processes on this machine, such as local:4")
     return int(count)
 

@@ -176,3 +176,14 @@ def test_an_export_is_not_held_in_memory(tmp_path: Path) -> None:
             assert tracemalloc.get_traced_memory()[1] < 10_000_000
         finally:
             tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("field", "value"), [("flags", 1), ("method", 99), ("method", 8), ("method", 14)])
+def test_an_export_that_cannot_be_unpacked_is_an_error_of_one_line(field: str, value: int, tmp_path: Path) -> None:
+    archive = bytearray(zip_of(100))
+    central = archive.index(b"PK\1\2")
+    for at in (6, central + 8) if field == "flags" else (8, central + 10):
+        archive[at] = value
+    with cut([(bytes(archive), len(archive))]) as url, pytest.raises(DeixisError, match="not a zip file"):
+        Client(url, "t", retries=0).export("entities", tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []

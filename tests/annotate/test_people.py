@@ -185,7 +185,7 @@ def test_tokens_of_forgotten_and_suspended_workers_do_not_work(new_project: Make
 def test_a_token_needs_a_worker_a_name_and_a_day(new_project: MakeProject) -> None:
     project, _ = new_project()
     people(project, "Ann")
-    for arguments, days in ((("Bob", "x"), 1), (("Ann", " "), 1), (("Ann", "x"), 0)):
+    for arguments, days in ((("Bob", "x"), 1), (("Ann", " "), 1), (("Ann", "x"), 0), (("Ann", "x"), 10**400)):
         with pytest.raises(DeixisError):
             create_token(project, *arguments, days=days)
 

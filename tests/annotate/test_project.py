@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +13,11 @@ from deixis.annotate.progress import read_progress
 from deixis.annotate.project import (
     PROJECT_FILE,
     SETTINGS_FILE,
+    SQLITE_FILE,
     add_photos,
     apply_settings,
     backup_project,
+    find_damage,
     make_project,
     open_for_work,
     open_project,
@@ -41,6 +44,24 @@ def test_a_project_is_opened_with_its_settings_and_replaces_no_other(tmp_path: P
     again.close()
     with pytest.raises(DeixisError, match="exists already"):
         make_project(tmp_path / "p")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="has no such names")
+@pytest.mark.parametrize(
+    "name", ["what?", "50%25 done", "a%2Fb", "a?mode=memory", "a#b", "file:a?b", os.fsdecode(b"\xff")]
+)
+def test_a_project_is_in_its_folder_whatever_its_name(name: str, tmp_path: Path) -> None:
+    project = make_project(tmp_path / name)
+    add_photos(project, dogs(1))
+    backup_project(project, tmp_path / f"{name} copy")
+    project.close()
+    for folder in (tmp_path / name, tmp_path / f"{name} copy"):
+        opened = open_project(folder)
+        assert add_photos(opened, dogs(1)) == (0, 1)
+        opened.close()
+        assert (folder / SQLITE_FILE).stat().st_size > 0
+        assert list(find_damage(folder)) == []
+    assert {path.name for path in tmp_path.iterdir()} == {name, f"{name} copy"}
 
 
 def test_a_folder_that_is_no_project_is_an_error(tmp_path: Path) -> None:

@@ -43,6 +43,13 @@ def test_missing_settings_have_the_defaults_of_the_paper(tmp_path: Path) -> None
         ('{"independent": 1}', "independent"),
         ('{"never_merged": 1.5}', "never_merged"),
         ('{"never_merged": ["people"]}', "never_merged"),
+        ('{"never_merged": [["people"]]}', "never_merged"),
+        ('{"never_merged": [["people", [[1]]]]}', "never_merged"),
+        (f'{{"first_items": 1{400 * "0"}}}', "first_items"),
+        (f'{{"lease_s": 1{400 * "0"}}}', "lease_s"),
+        ('{"absent_after_h": 1e308}', "absent_after_h"),
+        (f'{{"question": {{"name": "a", "text": "b", "votes": 1{400 * "0"}}}}}', "votes"),
+        ('{"currency": "\\ud800"}', "settings.json"),
     ],
 )
 def test_invalid_settings_are_errors_that_name_the_setting(text: str, name: str, tmp_path: Path) -> None:

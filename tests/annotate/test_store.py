@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, insert, select, text
 
-from deixis.annotate.store import AFTER_COMMIT, Database, properties
+from deixis.annotate.store import AFTER_COMMIT, Database, messages, properties
 from deixis.errors import DeixisError
 from tests.annotate.fakes import add_property, property_keys
 
@@ -46,6 +46,14 @@ def test_errors_about_an_address_do_not_contain_the_password(url: str) -> None:
         Database(url).check_version()
     assert "secret" not in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_number_that_sqlite_cannot_store_is_an_error_of_one_line(database: Database) -> None:
+    def work(connection: Connection) -> None:
+        connection.execute(insert(messages), {"attempts": 2**63})
+
+    with pytest.raises(DeixisError, match="too large"):
+        database.run(work)
 
 
 def test_failed_work_is_rolled_back_without_affecting_work_of_other_threads(database: Database) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
+from deixis.annotate import Client
 from deixis.annotate.people import Role, suspend_worker
 from deixis.annotate.project import Project, open_project
 from deixis.annotate.review import announce_blocked, blocked_questions
-from deixis.annotate.store import messages
+from deixis.annotate.store import messages, webhooks
 from deixis.annotate.webhooks import (
     DELAYS_S,
     FINISHED,
@@ -23,6 +26,7 @@ from deixis.annotate.webhooks import (
     add_webhook,
     list_webhooks,
     post_message,
+    read_webhooks,
     remove_webhook,
     retry_failed,
     send_due_messages,
@@ -177,12 +181,72 @@ def test_a_removed_webhook_gets_nothing(new_project: MakeProject) -> None:
         remove_webhook(project, made.id)
 
 
-@pytest.mark.parametrize("url", ["ftp://example.org/x", "example.org", "https://user:pw@example.org/", "file:///etc"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("ftp://example.org/x", "example.org", "https://user:pw@example.org/", "file:///etc", "http://[", "http:///x"),
+        *("http://127.0.0.1:1/h\xf6k", "http://127.0.0.1:1/\n", "http://\udc80/", "http://127.0.0.1:70000/"),
+    ],
+)
 def test_other_addresses_are_refused(new_project: MakeProject, url: str) -> None:
     project, _ = new_project()
-    for use in (lambda: add_webhook(project, url), lambda: post_message(url, {}, b"{}")):
-        with pytest.raises(DeixisError, match="use an address such as"):
+    for use in (
+        lambda: add_webhook(project, url),
+        lambda: post_message(url, {}, b"{}"),
+        lambda: Client(url, "token", retries=0),
+    ):
+        with pytest.raises(DeixisError, match="use (an|the) address"):
             use()
+
+
+@pytest.mark.parametrize(
+    ("url", "secret"),
+    [
+        ("http://[", "whsec_AAAA"),
+        ("http://a..b/", "whsec_AAAA"),
+        ("http://127.0.0.1:1/h\xf6k", "whsec_AAAA"),
+        ("http://127.0.0.1:1/", "whsec_\xf6"),
+    ],
+)
+def test_a_webhook_of_a_strangers_project_does_not_end_the_sending(
+    url: str, secret: str, new_project: MakeProject
+) -> None:
+    project, _ = new_project(1, judgements_to_end=1, independent=False)
+    made = add_webhook(project, "http://127.0.0.1:1/", [JUDGEMENT])
+    with project.database.writing() as connection:
+        connection.execute(update(webhooks).values(url=url, secret=secret))
+    read_webhooks(project)
+    answer(project, people(project, "Ann")[0], Answer.YES)
+    assert send_due_messages(project) == 0
+    assert [(each.id, each.waiting, bool(each.error)) for each in list_webhooks(project)] == [(made.id, 1, True)]
+
+
+def test_what_a_receiver_answers_is_not_read() -> None:
+    done = threading.Event()
+
+    def drip(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.end_headers()
+        with suppress(OSError):
+            while not done.wait(0.05):
+                request.wfile.write(b"x")
+
+    with answering(drip) as url:
+        sending = threading.Thread(target=post_message, args=(url, {}, b"{}"), daemon=True)
+        sending.start()
+        sending.join(5)
+        is_over = not sending.is_alive()
+        done.set()
+    assert is_over
+
+
+@pytest.mark.parametrize(
+    "changed", [{"webhook-timestamp": 5000 * "9"}, {"webhook-id": "\udc80"}, {"webhook-signature": "\udc80"}]
+)
+def test_hostile_headers_are_not_signed(changed: dict[str, str]) -> None:
+    headers = {"webhook-id": "1", "webhook-timestamp": "1000", "webhook-signature": "v1,AAAA"}
+    with pytest.raises(SignatureError):
+        verify_webhook("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", headers | changed, b"{}")
 
 
 def test_changed_messages_old_ones_and_other_secrets_are_recognized() -> None:

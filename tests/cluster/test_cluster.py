@@ -63,7 +63,7 @@ def test_local_workers_keep_memory(monkeypatch: pytest.MonkeyPatch) -> None:
         assert set(own._client.run(os.environ.get, "OMP_NUM_THREADS").values()) == {"1"}
 
 
-@pytest.mark.parametrize("address", ["local:", "local:0", "local:many", "local:-1"])
+@pytest.mark.parametrize("address", ["local:", "local:0", "local:many", "local:-1", "local:1000", "local:٣"])
 def test_an_invalid_number_of_processes_is_an_error(address: str) -> None:
     with pytest.raises(DeixisError, match=f"--scheduler {address}"), open_workers(address, print):
         pass

@@ -6,6 +6,7 @@ import io
 import struct
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,7 +18,7 @@ from PIL import Image
 from deixis.data import images
 from deixis.data.images import LIMIT_VARIABLE, find_photos, inspect_photo, open_photo, photo_size
 from deixis.errors import DeixisError, PhotoError
-from deixis.search.index.photo_files import read_exif
+from deixis.search.index.photo_files import XMP, read_exif
 
 pillow_heif.register_heif_opener()
 ROOT = Path(__file__).parents[2]
@@ -200,6 +201,32 @@ def test_a_large_photo_is_converted_in_strips_and_reduced(
     assert reduced.tobytes() == whole.reduce(3).tobytes()
 
 
+def png_chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_metadata_of_a_png_are_read_without_decoding_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_late: bool
+) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    xmp = b'<x xmp:CreateDate="2021-06-12T10:30:00"/>'
+    chunks = png_chunk(b"eXIf", exif.tobytes()[6:]) + png_chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + xmp)
+    plain = io.BytesIO()
+    RED_LEFT.save(plain, "PNG")
+    content = plain.getvalue()
+    at = content.index(b"IEND" if is_late else b"IDAT") - 4  # behind the pixels or before them
+    path = tmp_path / "a.png"
+    path.write_bytes(content[:at] + chunks + content[at:])
+    with monkeypatch.context() as patch:
+        patch.setattr("PIL.PngImagePlugin.PngImageFile.load", lambda _: pytest.fail("was decoded"))
+        assert photo_size(path) == (24, 40)
+        found = read_exif(path)
+        assert (found.orientation, found.date_source) == (6, XMP)
+    assert open_photo(path).size == (24, 40)
+
+
 _PEAK = """
 import resource, sys
 from pathlib import Path
@@ -244,6 +271,19 @@ def test_memory_is_bounded_for_the_largest_photos(tmp_path: Path, suffix: str) -
     image = Image.new({"gif": "P", "alpha.png": "RGBA"}.get(suffix, "RGB"), size)
     for number in range(3):
         image.save(tmp_path / f"{number}.{suffix}", **options.get(suffix, {}))
+    assert peak_of(tmp_path) < 1300
+
+
+@pytest.mark.slow
+def test_memory_is_bounded_for_large_photos_of_all_kinds(tmp_path: Path) -> None:
+    """Strips take a pointer for each row, PNG files were decoded for their EXIF data, and threads keep memory."""
+    for number in range(2):
+        Image.new("RGB", (1, 60_000_000)).save(tmp_path / f"{number}a.png", compress_level=1)
+        Image.new("RGB", (400, 300_000)).save(tmp_path / f"{number}b.png", compress_level=1)
+        Image.new("RGBA", (14_000, 10_500)).save(tmp_path / f"{number}c.png", compress_level=1)
+        Image.new("RGB", (14_000, 10_500)).save(tmp_path / f"{number}d.tif", compression="tiff_lzw")
+        Image.new("RGB", (8_600, 8_600)).save(tmp_path / f"{number}e.webp", method=0)
+        Image.new("RGB", (14_000, 10_500)).save(tmp_path / f"{number}f.jpg", progressive=True)
     assert peak_of(tmp_path) < 1300
 
 

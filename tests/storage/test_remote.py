@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import time
 import zipfile
 from pathlib import Path
@@ -15,10 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+import deixis
 from deixis.data.images import find_photos, inspect_photo, open_photo
 from deixis.errors import DeixisError, PhotoError
 from deixis.storage.files import hash_file
-from deixis.storage.remote import RemotePath, is_remote, photo_path
+from deixis.storage.remote import RemotePath, is_remote, photo_path, split_url
 
 
 def png(colour: str = "red") -> bytes:
@@ -170,3 +172,15 @@ def test_errors_of_a_remote_file_system_become_os_errors(bucket: Any, monkeypatc
         photo_path("memory://bucket/a.png").stat()
     with pytest.raises(DeixisError, match=r"^memory://bucket/a\.png: .*no credentials"):
         photo_path("memory://bucket/a.png").exists()
+
+
+@pytest.mark.parametrize("address", ["http://[", "http://]", "http://[::1", "//[x]y/", "http://a\u2100b/"])
+def test_an_address_that_is_none_has_no_parts(address: str) -> None:
+    assert not any(split_url(address))
+
+
+def test_addresses_are_split_in_one_place() -> None:
+    """`urlsplit` raises for some addresses, which strangers send."""
+    source = Path(deixis.__file__).parent
+    users = [path for path in source.rglob("*.py") if re.search(r"urlsplit|urlparse", path.read_text(encoding="utf-8"))]
+    assert [path.relative_to(source).as_posix() for path in users] == ["storage/remote.py"]

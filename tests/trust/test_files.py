@@ -122,23 +122,22 @@ def test_the_opened_file_is_checked_and_not_only_its_path(tmp_path: Path, monkey
         open_regular(tmp_path / "inside" / "a", tmp_path / "inside")
 
 
-def test_files_that_are_nested_without_end_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = tmp_path / "deixis" / "config.toml"
+@pytest.mark.parametrize("value", ["[" * 100_000, "1" * 5000], ids=["nested", "digits"])
+def test_files_that_are_nested_without_end_or_have_endless_numbers_are_refused(
+    value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, pairs = tmp_path / "deixis" / "config.toml", tmp_path / "pairs.jsonl"
     config.parent.mkdir()
-    config.write_text("index = " + "[" * 100_000)
+    config.write_text(f"index = {value}")
+    pairs.write_text(value)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.delenv("DEIXIS_INDEX", raising=False)
     readers: list[tuple[str, Callable[[], object]]] = [
         ("not valid TOML", index_place),
         ("not TOML", lambda: read_tables(config)),
         ("not TOML", lambda: read_presets(config)),
-        ("not JSON", lambda: read_pairs(_nested(tmp_path / "pairs.jsonl"), {})),
+        ("not JSON", lambda: read_pairs(pairs, {})),
     ]
     for message, read in readers:
         with pytest.raises(DeixisError, match=message):
             read()
-
-
-def _nested(path: Path) -> Path:
-    path.write_text("[" * 100_000)
-    return path

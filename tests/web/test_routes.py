@@ -445,6 +445,13 @@ def test_large_bodies_are_rejected_whatever_their_header_says(visit: Visit) -> N
         assert "too large" in error_of(response)
 
 
+@pytest.mark.parametrize("address", ["favourites", "albums/a", "paths", "download", "search", "nothing"])
+def test_only_uploads_of_photos_may_be_large(client: TestClient, address: str) -> None:
+    response = client.post(f"/api/{address}", files=upload(b"x" * 200_000))
+    assert response.status_code == 413
+    assert "64 kB" in error_of(response)
+
+
 def test_status_reports_limits(client: TestClient) -> None:
     status = client.get("/api/status").json()
     assert status["photos"] == 3

@@ -8,19 +8,23 @@ from __future__ import annotations
 import http.client
 import io
 import json
+import lzma
+import re
 import time
 import urllib.error
 import urllib.request
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
-from deixis.errors import DeixisError, UnavailableError
+from deixis.errors import DeixisError, UnavailableError, short_reason
 from deixis.storage.atomic import new_directory
+from deixis.storage.remote import split_url
 
 MAX_BYTES = 2**30
 """Longer responses are refused."""
@@ -48,6 +52,18 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 _opener = urllib.request.build_opener(_NoRedirect)
 
 
+def is_http_address(address: object) -> bool:
+    """Return whether an address is one of HTTP in plain characters, without a password or a fragment."""
+    if not isinstance(address, str) or not re.fullmatch("[!-~]+", address):
+        return False
+    parts = split_url(address)
+    try:
+        is_plain = parts.port != 0 and parts.username is None and not parts.fragment
+    except ValueError:
+        return False
+    return is_plain and parts.scheme in ("http", "https") and bool(parts.hostname)
+
+
 def send_request(
     method: str,
     url: str,
@@ -55,18 +71,22 @@ def send_request(
     headers: dict[str, str] | None = None,
     body: bytes | None = None,
     timeout_s: float = 20.0,
-    max_bytes: int = MAX_BYTES,
+    max_bytes: int | None = MAX_BYTES,
     into: IO[bytes] | None = None,
     must_end: bool = False,
 ) -> bytes:
-    """Send a request and return the body of the response; callers check that the address is one of HTTP.
+    """Send a request and return the body of the response, which is not read where `max_bytes` is None.
 
     With `into`, the body is written to this file part by part, and nothing is returned. A body that ends early is an
     `UnavailableError`; with `must_end`, so is one whose headers do not say where it ends, or were cut off themselves.
     """
+    if not is_http_address(url):
+        raise DeixisError(f"{url}: use an address such as https://example.org/hook")
     request = urllib.request.Request(url, body, headers or {}, method=method)  # noqa: S310 - see above
     content = into or io.BytesIO()
     with _reported(url), _opener.open(request, timeout=timeout_s) as response:
+        if max_bytes is None:
+            return b""
         received = 0
         while part := response.read(_PART_BYTES):
             received += len(part)
@@ -90,6 +110,8 @@ def _reported(url: str) -> Iterator[None]:
     except urllib.error.HTTPError as error:
         with error:
             raise StatusError(url, error.code, _read(error), _seconds(error.headers.get("retry-after"))) from None
+    except ValueError:  # the message may have a secret
+        raise DeixisError(f"{url}: the host, or a header such as the token, has characters that HTTP refuses") from None
     except (OSError, http.client.HTTPException) as error:
         raise UnavailableError(f"{url}: cannot be reached ({getattr(error, 'reason', error)})") from None
 
@@ -141,9 +163,9 @@ class Client:
     """
 
     def __init__(self, url: str, token: str, *, timeout: float = 20.0, retries: int = 5) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not is_http_address(url):
             raise DeixisError(f"{url}: use the address of the server, such as https://dogs.example.org")
+        parts = split_url(url)
         self._origin = f"{parts.scheme}://{parts.netloc}"
         self.url, self._token = self._origin + parts.path.rstrip("/"), token
         self._timeout, self._retries = timeout, retries
@@ -247,8 +269,8 @@ class Client:
                 self._send("GET", f"/api/export?{urlencode(query)}", repeat=True, into=file)
                 with zipfile.ZipFile(file) as archive:
                     archive.extractall(folder)
-        except zipfile.BadZipFile:
-            raise DeixisError(f"{self.url}: the export is not a zip file") from None
+        except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError, ValueError) as error:
+            raise DeixisError(f"{self.url}: the export is not a zip file ({short_reason(error)})") from None
         return Path(out)
 
     def _json(

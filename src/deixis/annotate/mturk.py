@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 from xml.sax.saxutils import escape
 
 from fastapi import APIRouter, Request
@@ -34,6 +34,7 @@ from deixis.annotate.workforce import (
     start_assignment,
 )
 from deixis.errors import DeixisError
+from deixis.storage.remote import split_url
 
 HOSTS = ("https://www.mturk.com", "https://workersandbox.mturk.com")
 """Sites that may show the page in a frame and receive its form."""
@@ -95,11 +96,8 @@ async def enter(request: Request, body: ExternalRequest, context: Context) -> Ex
 
 
 def _submit_url(submit_to: str, hosts: tuple[str, ...]) -> str:
-    try:
-        parts = urlsplit(submit_to)
-        host = f"{parts.scheme}://{parts.netloc}"
-    except ValueError:
-        host = ""
+    parts = split_url(submit_to)
+    host = f"{parts.scheme}://{parts.netloc}"
     if host not in hosts:
         raise HTTPException(422, f"turkSubmitTo is not one of {', '.join(hosts)}")
     return host + _SUBMIT_PATH
@@ -116,7 +114,7 @@ def _connect(*, live: bool) -> Any:
 
 def hire(project: Project, offer: Offer, *, live: bool) -> str:
     """Create a HIT, store its id in the project and return it."""
-    address = urlsplit(offer.url)
+    address = split_url(offer.url)
     if address.scheme != "https" or not address.netloc:  # browsers show only HTTPS pages in the frame
         raise DeixisError(f"{offer.url}: Mechanical Turk needs an address that starts with https://")
     settings = project.settings

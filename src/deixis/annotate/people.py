@@ -31,6 +31,7 @@ _INVISIBLE = re.compile(
 
 SESSION_SECONDS = 30 * 86400.0
 API_TOKEN_PREFIX = "dxa_"  # noqa: S105 - not a secret
+MAX_TOKEN_DAYS = 3650
 EXTERNAL_PREFIX = "outside "
 """Begins the names of workers of an external workforce."""
 
@@ -442,8 +443,8 @@ class ApiToken:
 def create_token(project: Project, name_or_id: str, name: str, *, days: int = 365) -> tuple[str, str]:
     """Make a token for a worker, named after its use; return its id and its secret, of which only a hash is stored."""
     name = _check_name(name)
-    if days < 1:
-        raise DeixisError(f"{days} days: use at least 1")
+    if not 1 <= days <= MAX_TOKEN_DAYS:
+        raise DeixisError(f"{str(days)[:40]} days: use 1 to {MAX_TOKEN_DAYS:,}")
     number, secret = secrets.token_hex(4), f"{API_TOKEN_PREFIX}{secrets.token_urlsafe(32)}"
     now = project.clock()
     row = {"id": number, "hash": hash_token(secret), "name": name, "created_at": now, "until": now + days * DAY_S}

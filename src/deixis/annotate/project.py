@@ -18,7 +18,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import URL, Connection, delete, func, insert, select, update
 
 from deixis.annotate.events import Discounted, Judged, Skipped
 from deixis.annotate.judgements import (
@@ -328,8 +328,8 @@ def add_image_folder(project: Project, images: Path | None) -> int:
     return number
 
 
-def _sqlite_url(folder: Path) -> str:
-    return f"sqlite:///{folder.absolute() / SQLITE_FILE}"
+def _sqlite_url(folder: Path) -> URL:
+    return URL.create("sqlite", database=str(folder.absolute() / SQLITE_FILE))  # as text, ? and %2F mean something
 
 
 def add_photos(project: Project, materials: Iterable[Material], *, known: bool = False) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from deixis.annotate.workflow import OwnQuestion, Rules
+from deixis.annotate.workflow import MAX_NUMBER, OwnQuestion, Rules
 from deixis.errors import DeixisError
 from deixis.storage.atomic import new_file
 from deixis.storage.files import read_regular
@@ -134,8 +134,8 @@ class Settings(Rules):
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, float) and not math.isfinite(value):
-                raise DeixisError(f"{field.name} is {value}; use a finite number")
+            if isinstance(value, int | float) and not abs(value) <= MAX_NUMBER:  # nor NaN
+                raise DeixisError(f"{field.name} is {str(value)[:40]}; use a number up to {MAX_NUMBER:,}")
         for name in _SHARES:
             if not 0 <= getattr(self, name) <= 1:
                 raise DeixisError(f"{name} is {getattr(self, name)}; use a value from 0 to 1")
@@ -207,6 +207,7 @@ def read_settings(path: Path) -> Settings:
     """Read settings from a JSON file; missing ones have their defaults."""
     try:
         values = json.loads(read_regular(path))
+        json.dumps(values, ensure_ascii=False).encode()  # half a character can be written, but not sent
     except (OSError, ValueError, RecursionError) as error:
         raise DeixisError(f"{path}: cannot be read as JSON ({error})") from None
     if not isinstance(values, dict):
@@ -216,7 +217,7 @@ def read_settings(path: Path) -> Settings:
         if name not in known:
             raise DeixisError(f"{path}: unknown setting {name!r}; choose from: {', '.join(known)}")
         default = known[name].default
-        if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+        if isinstance(default, float) and type(value) is int and abs(value) <= MAX_NUMBER:
             values[name] = float(value)
         elif name == "question" and isinstance(value, dict):
             try:
@@ -224,7 +225,7 @@ def read_settings(path: Path) -> Settings:
             except DeixisError as error:
                 raise DeixisError(f"{path}: question: {error}") from None
         elif name == "never_merged":
-            if not isinstance(value, list) or not all(isinstance(pair, list) for pair in value):
+            if not isinstance(value, list) or not all(_is_pair(pair) for pair in value):
                 raise DeixisError(f"{path}: {name} is {value!r}; expected pairs such as {json.dumps(default)}")
             values[name] = tuple(tuple(pair) for pair in value)
         elif type(value) is not type(default):
@@ -233,6 +234,10 @@ def read_settings(path: Path) -> Settings:
         return Settings(**values)
     except DeixisError as error:
         raise DeixisError(f"{path}: {error}") from None
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(isinstance(name, str) for name in value)
 
 
 def _read_question(value: dict[str, Any]) -> OwnQuestion:

@@ -550,6 +550,10 @@ class Database:
             raise UnavailableError(f"{self.name}: {self._failed_read(error) or _explain(error)}") from error
         except SQLAlchemyError as error:
             raise UnavailableError(f"{self.name}: {first_line(error)}") from error
+        except OverflowError as error:
+            if "SQLite" not in str(error):
+                raise
+            raise DeixisError(f"{self.name}: a number is too large to be stored") from error
 
 
 def _driver(connection: Connection) -> Any:

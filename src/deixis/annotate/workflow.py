@@ -102,6 +102,9 @@ TYPES_WITH_BOXES = frozenset({"people", "clothing", "bodyparts"})
 
 MAX_ANSWER_LENGTH = 500
 _MAX_CHOICES = 9  # each has a key
+
+MAX_NUMBER = 10**9
+"""No setting needs more, and databases store no number of any size."""
 _ABOUT = ("photo", "phrase", "box")
 _RATING_TOLERANCE = 1
 
@@ -131,8 +134,8 @@ class OwnQuestion:
             raise DeixisError(f"rating is {self.rating}; use 2 to {_MAX_CHOICES}, without choices")
         if self.choices and not 2 <= len(set(self.choices)) == len(self.choices) <= _MAX_CHOICES:
             raise DeixisError(f"use 2 to {_MAX_CHOICES} different choices")
-        if self.votes < 1:
-            raise DeixisError(f"votes is {self.votes}; use at least 1")
+        if not 1 <= self.votes <= MAX_NUMBER:
+            raise DeixisError(f"votes is {str(self.votes)[:40]}; use 1 or more")
         for subject, answer in self.known:
             if self.parse(answer) is None:
                 raise DeixisError(f"{answer!r}, the known answer about {subject}, is not an answer")

@@ -246,11 +246,9 @@ def invite(
 
 def _is_local(link: str) -> bool:
     """Return whether only this machine can open a link."""
-    from urllib.parse import urlsplit
+    from deixis.storage.remote import is_loopback, split_url
 
-    from deixis.storage.remote import is_loopback
-
-    return is_loopback(urlsplit(link).hostname or "")
+    return is_loopback(split_url(link).hostname or "")
 
 
 @app.command()

@@ -13,7 +13,7 @@ import stat
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
@@ -80,6 +80,9 @@ _START_OF_SCAN = b"\xff\xda"
 _SAFE_LIBHEIF = (1, 23, 4)
 """Older versions write outside of buffers (CVE-2026-84383 and others). The newest pi-heif has 1.23.0."""
 
+_PNG_START, _PNG_END = b"\x89PNG\r\n\x1a\n", b"\0\0\0\0IEND\xaeB`\x82"
+_PNG_METADATA = (b"IHDR", b"eXIf", b"iTXt", b"tEXt", b"zTXt")
+_MAX_PNG_METADATA, _MAX_PNG_CHUNKS = 2**20, 100_000
 _FTYP_BYTES = 12
 _AVIF_BRANDS = (b"avif", b"avis")
 # MAX_PIXELS replaces Pillow's limit, and odd EXIF is harmless. Warning filters are global, so they are set once.
@@ -136,9 +139,30 @@ def photo_size(path: Path) -> tuple[int, int]:
     with _open_checked(path) as image:
         width, height = image.size
         # Pillow rotates TIFF files, and pi-heif HEIF files, when it opens them.
-        if image.format not in ("TIFF", "HEIF") and image.getexif().get(_EXIF_ORIENTATION) in _SIDEWAYS:
+        if image.format not in ("TIFF", "HEIF") and exif_of(image).get(_EXIF_ORIENTATION) in _SIDEWAYS:
             return height, width
         return width, height
+
+
+def exif_of(image: Image.Image) -> Image.Exif:
+    """Return the EXIF data of an opened photo, and complete its `info`, without decoding it as Pillow does for PNG."""
+    if image.format != "PNG":
+        return image.getexif()
+    file, kept = cast(Any, image).fp, [_PNG_START]
+    position = file.tell()
+    file.seek(len(_PNG_START))
+    for _ in range(_MAX_PNG_CHUNKS):
+        length, kind = int.from_bytes(file.read(4), "big"), file.read(4)
+        if kind in (b"", b"IEND"):
+            break
+        if kind in _PNG_METADATA and length <= _MAX_PNG_METADATA:
+            kept.append(length.to_bytes(4, "big") + kind + file.read(length + 4))
+        else:
+            file.seek(length + 4, os.SEEK_CUR)
+    file.seek(position)
+    with suppress(Exception), Image.open(io.BytesIO(b"".join((*kept, _PNG_END))), formats=("PNG",)) as pixelless:
+        image.info = pixelless.info | image.info  # chunks behind the pixels, where ExifTool writes them
+    return Image.Image.getexif(image)
 
 
 def open_photo(
@@ -176,17 +200,21 @@ def opened_photo(
         pixels = image.width * image.height
         if min_side is not None and image.mode == "RGB":
             image.draft("RGB", (min_side, min_side))  # has an effect on JPEG only
-        decoder_bytes = _decoder_bytes(image, pixels)
+        factor = min(image.size) // (min_side or MAX_PIXELS) if image.width * image.height > _LARGE_PIXELS else 0
+        needed = _decoder_bytes(image, pixels)
+        # A pointer to each row takes as much as two pixels.
+        copies_bytes = 0 if factor > 1 else _COPIES_BYTES * (image.width + 2) * image.height
+        if min_side is not None:  # so a long strip, which cannot be reduced, is refused
+            needed = max(needed, copies_bytes)
         limit = pixel_limit()
-        if max_pixels is None and decoder_bytes > _MOST_BYTES * limit:
-            needed = max(pixels, -(-decoder_bytes // _MOST_BYTES))
-            raise PhotoError(path, _too_many(f"{image.width} × {image.height} pixels of {image.format}", needed))
-        remaining = image.width * image.height
-        factor = min(image.size) // (min_side or MAX_PIXELS) if remaining > _LARGE_PIXELS else 0
-        copies_bytes = 0 if factor > 1 else _COPIES_BYTES * remaining
-        with _decoding.reserve(max(decoder_bytes, copies_bytes), _BUDGET_BYTES * limit):
+        if max_pixels is None and needed > _MOST_BYTES * limit:
+            what = f"{image.width} × {image.height} pixels of {image.format}"
+            raise PhotoError(path, _too_many(what, max(pixels, -(-needed // _MOST_BYTES))))
+        with _decoding.reserve(max(needed, copies_bytes), _BUDGET_BYTES * limit):
             image.load()
-            yield _apply_orientation(_convert(image, max(factor, 1)), image)
+            photo = _apply_orientation(_convert(image, max(factor, 1)), image)
+            image.close()  # frees its pixels
+            yield photo
 
 
 def pixel_limit() -> int:

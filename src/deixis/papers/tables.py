@@ -158,7 +158,7 @@ def read_tables(path: Path) -> dict[str, Table]:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise DeixisError(f"{path}: cannot be read ({error.strerror})") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise DeixisError(f"{path}: not TOML ({error})") from None
     try:
         models = _read_models(document.get("models", {}), document.get("grids", {}))

@@ -90,7 +90,7 @@ def _settings() -> dict[str, Any]:
         settings = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise DeixisError(f"{file}: not valid TOML ({error})") from None
     indexes = settings.get("indexes", {})
     is_valid = isinstance(settings.get("index", ""), str) and isinstance(indexes, dict)

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any
-from urllib.parse import quote, unquote
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from deixis.errors import DeixisError
 from deixis.storage.atomic import explain_os_errors
@@ -53,6 +53,14 @@ def photo_path(location: str | os.PathLike[str]) -> Path:
     # The container comes first, so that paths inside it are children of this path.
     container = container if "://" in container else Path(container).absolute().as_posix()
     return RemotePath(f"{protocols}::{quote(container, safe='')}:", *filter(None, inside.split("/")))
+
+
+def split_url(url: str) -> SplitResult:
+    """Split an address as `urlsplit` does; one that it refuses, such as ``http://[``, has no parts."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return SplitResult("", "", "", "", "")
 
 
 def is_loopback(host: str) -> bool:

@@ -22,7 +22,7 @@ from PIL import Image
 
 from deixis.data.images import opened_photo, photo_size
 from deixis.errors import PhotoError
-from deixis.runtime.devices import cpu_threads
+from deixis.runtime.devices import cpu_threads, return_freed_memory
 
 Pixels = NDArray[np.uint8]
 """A batch of photos of one size: (photos, height, width, 3)."""
@@ -49,6 +49,8 @@ READERS = 2
 FULL_SIZE_BATCH = 4
 # JPEGs are decoded at no less than this multiple of the input size, so that the final resize is antialiased.
 _MIN_OVERSAMPLING = 2
+
+_LARGE_PIXELS = 30_000_000
 
 Kept = TypeVar("Kept")
 Item = TypeVar("Item")
@@ -261,6 +263,8 @@ def _opened_reduced(encoder: ImageEncoder, path: Path) -> Iterator[tuple[Image.I
     size = photo_size(path)
     with opened_photo(path, min_side=_MIN_OVERSAMPLING * max(encoder.input_size.target_size(*size))) as photo:
         yield photo, size
+    if size[0] * size[1] > _LARGE_PIXELS:  # threads would each keep some memory of the largest
+        return_freed_memory()
 
 
 def read_full_size(encoder: ImageEncoder, path: Path) -> tuple[PreparedPhoto, Image.Image]:

@@ -19,7 +19,7 @@ from deixis.search.collection import PhotoCollection
 from deixis.storage.remote import is_loopback
 from deixis.web.inference import InferenceService
 from deixis.web.pages import add_error_handlers, add_page
-from deixis.web.routes import PhotoNotFoundError, RouteContext, router
+from deixis.web.routes import MODEL_PATHS, PhotoNotFoundError, RouteContext, router
 from deixis.web.security import AccessPolicy, SecurityMiddleware, ServerLimits, error_response
 from deixis.web.server import ServerAddress, open_in_browser, run_server
 
@@ -63,7 +63,7 @@ def make_app(
     async def photo_not_found(_: Request, error: PhotoNotFoundError) -> Response:
         return error_response(404, "photo not found")
 
-    app.add_middleware(SecurityMiddleware, policy=policy, is_busy=context.is_busy)
+    app.add_middleware(SecurityMiddleware, policy=policy, is_busy=context.is_busy, upload_paths=MODEL_PATHS)
     return app
 
 

@@ -71,7 +71,8 @@ _SHOWN = {
 }
 """The files that browsers show, by suffix; others are saved."""
 
-_MODEL_PATHS = frozenset(f"/api/{name}" for name in ("ground", "caption", "describe", "search/like", "preview"))
+MODEL_PATHS = frozenset(f"/api/{name}" for name in ("ground", "caption", "describe", "search/like", "preview"))
+"""Requests that may bring a photo."""
 _MARKED = re.compile(r"(?<!\S)(?:is|album):", re.IGNORECASE)
 """Filters whose photos change without a change of the index."""
 
@@ -175,7 +176,7 @@ class RouteContext:
         if path == "/api/search":
             return self.search_executor.is_busy
         is_full = self._waiting_uploads >= self.limits.upload_queue
-        return path in _MODEL_PATHS and (self.model_executor.is_busy or is_full)
+        return path in MODEL_PATHS and (self.model_executor.is_busy or is_full)
 
     def photo(self, photo_id: str) -> PhotoRecord:
         """Return the photo with an id."""

@@ -16,7 +16,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -24,7 +24,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from deixis.storage.remote import is_loopback
+from deixis.storage.remote import is_loopback, split_url
 from deixis.web.rates import LoginDelays, RateLimiter, network_of
 
 JSON_BYTES = 64 * 2**10
@@ -141,10 +141,7 @@ class AccessPolicy:
 
     def allows_host(self, header: str) -> bool:
         """Return whether a Host header names this server; other names are used in DNS rebinding attacks."""
-        try:
-            name = urlsplit(f"//{header}").hostname or ""
-        except ValueError:
-            return False
+        name = split_url(f"//{header}").hostname or ""
         if is_loopback(self.host):
             return name in _LOOPBACK or name == self.host
         own = socket.gethostname().casefold()
@@ -179,10 +176,17 @@ class AccessPolicy:
 class SecurityMiddleware:
     """ASGI middleware that rejects requests before their bodies are read and adds security headers to responses."""
 
-    def __init__(self, app: ASGIApp, policy: AccessPolicy, is_busy: Callable[[str], bool] = lambda path: False) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        policy: AccessPolicy,
+        is_busy: Callable[[str], bool] = lambda path: False,
+        upload_paths: frozenset[str] = frozenset(),
+    ) -> None:
         self.app = app
         self.policy = policy
         self.is_busy = is_busy  # whether requests for a path are refused now, as cheaply as possible
+        self._upload_paths = upload_paths  # of forms with photos; others are held in memory while they are read
         self._rates = RateLimiter(policy.requests_per_s, policy.requests_at_once)
         self._uploads = 0
         self._delays = LoginDelays()
@@ -210,11 +214,12 @@ class SecurityMiddleware:
         if rejection is not None:
             await rejection(scope, receive, send_with_headers)
             return
-        if _is_form(scope) and self._uploads >= self.policy.uploads_at_once:
+        is_upload = self._is_upload(scope)
+        if is_upload and self._uploads >= self.policy.uploads_at_once:
             response = error_response(503, "too many uploads; try again in a moment", {"retry-after": "1", **_CLOSE})
             await response(scope, receive, send_with_headers)
             return
-        body = _LimitedBody(receive, self._max_bytes(scope), self._count_uploads if _is_form(scope) else None)
+        body = _LimitedBody(receive, self._max_bytes(scope), self._count_uploads if is_upload else None)
         try:
             await self.app(scope, body.receive, send_with_headers)
         except Exception as error:
@@ -298,7 +303,11 @@ class SecurityMiddleware:
         return False
 
     def _max_bytes(self, scope: Scope) -> int:
-        return self.policy.upload_bytes + JSON_BYTES if _is_form(scope) else JSON_BYTES
+        return self.policy.upload_bytes + JSON_BYTES if self._is_upload(scope) else JSON_BYTES
+
+    def _is_upload(self, scope: Scope) -> bool:
+        is_form = Headers(scope=scope).get("content-type", "").lower().startswith("multipart/")
+        return is_form and scope["path"] in self._upload_paths
 
 
 def error_response(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
@@ -371,18 +380,7 @@ def _is_cross_site(method: str, headers: Headers) -> bool:
     origin = headers.get("origin")
     if headers.get("sec-fetch-site") == "same-origin":
         return False  # browsers send "null" with a form, because addresses are kept from other pages
-    return origin is not None and _network_location(origin) != headers.get("host")
-
-
-def _network_location(origin: str) -> str | None:
-    try:
-        return urlsplit(origin).netloc
-    except ValueError:
-        return None
-
-
-def _is_form(scope: Scope) -> bool:
-    return Headers(scope=scope).get("content-type", "").lower().startswith("multipart/")
+    return origin is not None and split_url(origin).netloc != headers.get("host")
 
 
 def _cookie_name(scope: Scope) -> str:

@@ -35,6 +35,7 @@ class FakeProvider:
         self.subject = "ann-1"
         self.claims: dict[str, Any] = {}
         self.published = rsa_key(0)
+        self.key_fields: dict[str, str] = {}
         self.key: Any = self.published
         self.algorithm = "RS256"
         self.verify_challenge = True
@@ -74,7 +75,7 @@ class FakeProvider:
                 "jwks_uri": f"{self.issuer}/keys",
             }
         key = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(self.published.public_key()))
-        return {"keys": [key | {"kid": "k1", "use": "sig", "alg": "RS256"}]}
+        return {"keys": [key | {"kid": "k1", "use": "sig", "alg": "RS256"} | self.key_fields]}
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import signal
 import socket
@@ -21,6 +22,7 @@ from deixis.annotate.people import InvitationError, accept_invitation, invite, s
 from deixis.annotate.project import Project, add_photos, make_project, open_project
 from deixis.annotate.settings import Settings
 from deixis.annotate.store import events
+from deixis.annotate.web import app as app_module
 from deixis.annotate.web.app import WorkbenchPolicy, check_url, invite_owner, make_app
 from deixis.errors import DeixisError
 from tests.annotate.fakes import BOX, dogs
@@ -185,7 +187,21 @@ def test_behind_https_cookies_are_secure(project: Project) -> None:
     assert other.get("/api/session").status_code == 421
 
 
-@pytest.mark.parametrize("url", ["dogs.example.org", "ftp://dogs.example.org", "https://dogs.example.org/?x=1"])
+def test_work_in_the_background_goes_on_after_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app_module, "_MAINTENANCE_S", 0.0)
+    failures = iter([DeixisError("gone for a moment"), ValueError("unforeseen"), asyncio.CancelledError()])
+
+    async def work() -> None:
+        raise next(failures)
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(app_module._repeat(work))
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["dogs.example.org", "ftp://dogs.example.org", "https://dogs.example.org/?x=1", "https://[", "https://a:b@c.d"],
+)
 def test_an_invalid_url_is_an_error(url: str) -> None:
     with pytest.raises(DeixisError, match="--url"):
         check_url(url)

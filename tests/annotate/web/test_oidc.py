@@ -108,8 +108,13 @@ def test_a_confidential_client_sends_its_secret(project: Project, provider: Fake
         lambda: {"key": rsa_key(1)},
         lambda: {"algorithm": "none", "key": None},
         lambda: {"exchange": lambda form, authorization: (400, {"error": "invalid_grant"})},
+        lambda: {"exchange": lambda form, authorization: (200, {"id_token": "\ud800"})},
+        lambda: {"key_fields": {"alg": "none"}},
     ],
-    ids=["nonce", "audience", "party", "nobody", "control", "long", "issuer", "time", "key", "algorithm", "code"],
+    ids=[
+        *("nonce", "audience", "party", "nobody", "control", "long", "issuer", "time", "key", "algorithm", "code"),
+        *("half a character", "a key for nothing"),
+    ],
 )
 def test_a_wrong_token_signs_nobody_in(
     project: Project, provider: FakeProvider, spoil: Callable[[], dict[str, Any]]

@@ -124,6 +124,7 @@ def test_requests_that_are_too_large_are_refused(bench: MakeBench) -> None:
     token = ann.next()["token"]
     ann.post("skip", 422, token=token, remark="x" * 2001)
     assert ann.post("skip", 413, token=token, remark="x" * 70_000)
+    assert ann.client.post("/api/login", files={"photo": b"x" * 200_000}).status_code == 413  # also without a log-in
     assert ann.post("next", 422, besides=["x"] * 1000)
     assert ann.post("answer", 422, token="x" * 1000, answer="yes")
 

@@ -11,6 +11,7 @@ from defusedxml import ElementTree
 from deixis.data.formats import read_captions
 from deixis.data.formats.label_studio import write
 from deixis.data.records import Box, Caption, Chain, Mention, Photo
+from deixis.errors import DeixisError
 
 
 def box(name, x, **more):
@@ -109,3 +110,9 @@ def test_the_interface_has_every_label_of_the_tasks(odd: str, folder: Path) -> N
     box, span = regions(task, "rectanglelabels")[0], regions(task, "labels")[0]
     assert set(box["value"]["rectanglelabels"]) <= set(labels_in_interface(folder, "RectangleLabels"))
     assert set(span["value"]["labels"]) <= set(labels_in_interface(folder, "Labels"))
+
+
+def test_an_address_that_is_none_is_an_error_of_one_line(store):
+    task = {**TASK, "data": {**TASK["data"], "image": "http://["}}
+    with pytest.raises(DeixisError):
+        list(read_captions(store("export.json", [task])).photos)

@@ -189,6 +189,7 @@ def test_options_are_not_decoded_twice() -> None:
         "postgresql://ada:ses#ame@host/family",
         "postgresql://ada:ses%ame@host/family",
         "postgresql://ada:sesame",
+        "postgresql://ada:sesame@[host/family",
     ],
 )
 def test_an_invalid_address_is_an_error_without_the_password(text: str) -> None:

@@ -8,11 +8,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, FastAPI, Request
 from sqlalchemy import select
@@ -24,6 +23,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deixis import __version__
+from deixis.annotate.client import is_http_address
 from deixis.annotate.guidelines import keep_default_guidelines, read_guidelines
 from deixis.annotate.help.order import UncertaintyOrder
 from deixis.annotate.judgements import ExpiredQuestionError, UnknownQuestionError
@@ -39,6 +39,7 @@ from deixis.annotate.web.photos import NoPictureError, UnknownPhotoError
 from deixis.annotate.webhooks import read_webhooks, send_due_messages
 from deixis.annotate.workforce import EXTERNAL_PAGE, Workforce, installed_workforces
 from deixis.errors import DeixisError, UnavailableError
+from deixis.storage.remote import split_url
 from deixis.web.executor import BoundedExecutor
 from deixis.web.pages import add_error_handlers, add_page, page_assets
 from deixis.web.security import AccessPolicy, SecurityMiddleware, error_response
@@ -77,7 +78,7 @@ class WorkbenchPolicy(AccessPolicy):
 
     def allows_host(self, header: str) -> bool:
         """Return whether a Host header names this server."""
-        return (bool(self.url) and header == urlsplit(self.url).netloc) or super().allows_host(header)
+        return (bool(self.url) and header == split_url(self.url).netloc) or super().allows_host(header)
 
 
 def make_app(
@@ -207,35 +208,46 @@ class FrameMiddleware:
         await self.app({**scope, "headers": kept}, receive, send_framed)
 
 
-async def _maintain(context: AppContext) -> None:
-    """Every two seconds, apply edited settings, exclude suspended workers, and let the order follow the answers."""
-    order = UncertaintyOrder(context.project)
+async def _repeat(work: Callable[[], Awaitable[None]]) -> None:
+    """Do something every two seconds. What fails is logged and tried again: without a log, nobody would notice."""
     while True:
         try:
-            await context.readers.run(reload_settings, context.project)
-            while await context.readers.run(requeue_suspended, context.project, 20):
-                await asyncio.sleep(0.05)  # requests come first
-            await context.readers.run(order.refresh_if_due)
+            await work()
         except DeixisError as error:
             _LOG.error("%s", error)
+        except Exception:
+            _LOG.exception("work in the background failed")
         await asyncio.sleep(_MAINTENANCE_S)
+
+
+async def _maintain(context: AppContext) -> None:
+    """Apply edited settings, exclude suspended workers, and let the order follow the answers."""
+    order = UncertaintyOrder(context.project)
+
+    async def maintain() -> None:
+        await context.readers.run(reload_settings, context.project)
+        while await context.readers.run(requeue_suspended, context.project, 20):
+            await asyncio.sleep(0.05)  # requests come first
+        await context.readers.run(order.refresh_if_due)
+
+    await _repeat(maintain)
 
 
 async def _send_messages(context: AppContext) -> None:
     """Send the messages of webhooks in a thread of their own, so that no judgement waits for them."""
     sender, announce_at = BoundedExecutor("webhooks", 1, 1), 0.0
+
+    async def send() -> None:
+        nonlocal announce_at
+        await context.readers.run(read_webhooks, context.project)
+        if time.monotonic() >= announce_at:
+            await context.readers.run(announce_blocked, context.project)
+            announce_at = time.monotonic() + _ANNOUNCE_S
+        while await sender.run(send_due_messages, context.project):
+            pass
+
     try:
-        while True:
-            try:
-                await context.readers.run(read_webhooks, context.project)
-                if time.monotonic() >= announce_at:
-                    await context.readers.run(announce_blocked, context.project)
-                    announce_at = time.monotonic() + _ANNOUNCE_S
-                while await sender.run(send_due_messages, context.project):
-                    pass
-            except DeixisError as error:
-                _LOG.error("%s", error)
-            await asyncio.sleep(_MAINTENANCE_S)
+        await _repeat(send)
     finally:
         sender.close()
 
@@ -275,7 +287,7 @@ def serve_projects(
     # Behind HTTPS, users log in; at an open address they also need the token of the link.
     address = address if url else address.with_token()
     listening = listen(address, PORT)
-    root = urlsplit(f"{url}/" if url else address.url(listening.getsockname()[1]))
+    root = split_url(f"{url}/" if url else address.url(listening.getsockname()[1]))
     links = {name: root._replace(path="/" if is_single else f"/{name}/").geturl() for name in projects}
     policy = WorkbenchPolicy(address.host, address.token, url=url)
     try:
@@ -322,8 +334,8 @@ def _check_rows(project: Project, damage: list[DeixisError]) -> None:
 
 def check_url(url: str) -> str:
     """Return a public address without its final slash."""
-    parts = urlsplit(url)
-    if url and (parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/") or parts.query):
+    parts = split_url(url)
+    if url and (not is_http_address(url) or parts.path.strip("/") or parts.query):
         raise DeixisError(f"--url {url}: use an address such as https://dogs.example.org")
     return url.rstrip("/")
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass, fields
 from functools import wraps
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
-from urllib.parse import urlsplit
 
 from fastapi import Depends
 from sqlalchemy import Connection
@@ -34,6 +33,7 @@ from deixis.annotate.queue import LeasedQuestion
 from deixis.annotate.store import AFTER_COMMIT, Database, translate_error
 from deixis.annotate.web.photos import PhotoLibrary, describe_photo, describe_question
 from deixis.annotate.web.schemas import Dashboard, PhotoInfo
+from deixis.storage.remote import split_url
 from deixis.web.executor import BoundedExecutor, BusyError
 from deixis.web.rates import LoginDelays, RateLimiter
 from deixis.web.responses import Error
@@ -294,7 +294,7 @@ class AppContext:
         provider: Provider | None = None,
     ) -> None:
         self.project, self.link, self.provider = project, link, provider
-        self.base = urlsplit(link).path.rstrip("/")  # of one of several projects of the server
+        self.base = split_url(link).path.rstrip("/")  # of one of several projects of the server
         self.siblings: list[AppContext] = [self]  # all projects of the server
         self.workforce_hosts = workforce_hosts
         self.name = project.folder.absolute().name

@@ -10,20 +10,19 @@ import hashlib
 import hmac
 import json
 import logging
-import re
 import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 
-from deixis.annotate.client import StatusError, send_request
+from deixis.annotate.client import StatusError, is_http_address, send_request
 from deixis.annotate.people import (
     InvitationError,
     Worker,
@@ -36,7 +35,8 @@ from deixis.annotate.project import Project
 from deixis.annotate.web.context import AppContext, Context, errors, limit_address
 from deixis.annotate.web.schemas import SignInRequest, SignInResponse
 from deixis.errors import DeixisError
-from deixis.storage.remote import is_loopback
+from deixis.storage.files import READ_ERRORS
+from deixis.storage.remote import is_loopback, split_url
 
 CALLBACK = "/api/oidc/callback"
 _COOKIE = "deixis-oidc"
@@ -72,7 +72,7 @@ class OidcSettings:
     @property
     def label(self) -> str:
         """The name of the provider on the pages."""
-        return urlsplit(self.issuer).hostname or self.issuer
+        return split_url(self.issuer).hostname or self.issuer
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class Provider:
                 leeway=_LEEWAY_S,
                 options={"require": ["exp", "iat", "iss", "aud", "sub"]},
             )
-        except jwt.PyJWTError as error:
+        except (jwt.PyJWTError, *READ_ERRORS) as error:  # of keys that PyJWT did not expect
             raise SignInError(f"{self.settings.label}: the ID token is not valid ({error})") from None
         if not secrets.compare_digest(str(claims.get("nonce", "")).encode(), nonce.encode()):
             raise SignInError(f"{self.settings.label}: the ID token is not for this sign-in")
@@ -196,15 +196,10 @@ class Provider:
 
 def _is_endpoint(address: object) -> bool:
     """Return whether an address is one of https, or of this machine, to which a query can be added."""
-    if not isinstance(address, str) or not re.fullmatch("[!-~]+", address):
+    if not isinstance(address, str) or not is_http_address(address):
         return False
-    try:
-        parts = urlsplit(address)
-        host, port = parts.hostname or "", parts.port
-    except ValueError:
-        return False
-    is_plain = bool(host) and port != 0 and parts.username is None and not parts.fragment
-    return is_plain and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))
+    parts = split_url(address)
+    return parts.scheme == "https" or is_loopback(parts.hostname or "")
 
 
 def _import_jwt() -> Any:

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote
 
 from deixis import geometry
 from deixis.data.documents import Value
@@ -39,6 +39,7 @@ from deixis.data.formats.grounded import XYXY, GroundedPhoto, GroundedPhrase
 from deixis.data.names import PhotoIds, Source, check_split_name
 from deixis.data.records import ENTITY_TYPES, NOT_VISUAL, AnnotationSource, Photo
 from deixis.storage.files import is_file_name
+from deixis.storage.remote import split_url
 
 KIND = "label-studio"
 FORM = 'Label Studio\'s JSON export ([{"data": {"image": …}, "annotations": […]}])'
@@ -89,7 +90,7 @@ def _photos(tasks: list[Value]) -> Iterator[Photo]:
 
 def _file_name(image: Value) -> str:
     """Return the file of an address: ``/data/local-files/?d=images/dog.jpg``, ``/data/upload/1/0a1b2c3d-dog.jpg``."""
-    address = urlsplit(image.nonblank_text())
+    address = split_url(image.nonblank_text())
     if "d=" in address.query:
         return unquote(address.query.partition("d=")[2]).removeprefix("images/")
     name = unquote(address.path).rpartition("/")[2]

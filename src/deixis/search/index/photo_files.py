@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deixis.data.images import SUFFIXES, VIDEO_SUFFIXES, can_read_videos, open_image_file
+from deixis.data.images import SUFFIXES, VIDEO_SUFFIXES, can_read_videos, exif_of, open_image_file
 from deixis.errors import DeixisError, PhotoError
 from deixis.storage.files import hash_file, open_regular, size_and_time
 from deixis.storage.remote import RemotePath, is_remote, photo_path
@@ -261,7 +261,7 @@ def read_exif(path: Path) -> ExifInfo:
         return ExifInfo()
     try:
         with open_image_file(path) as image:
-            exif = image.getexif()
+            exif = exif_of(image)
             own = exif.get_ifd(_EXIF_IFD).get(_DATE_TIME_ORIGINAL) or exif.get(_DATE_TIME)
             orientation = exif.get(_ORIENTATION)
             taken, source = parse_exif_time(_clean_text(own)), EXIF

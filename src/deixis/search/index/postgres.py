@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
 from typing import Any, LiteralString
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlunsplit
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from deixis.search.index import records
 from deixis.search.index.base import FORMAT, IndexInfo, IndexWriter, ModelInfo, PhotoVectors, StoredRegions, write_entry
 from deixis.search.index.records import PhotoFilter, sql_list
 from deixis.search.index.snapshot import IndexSnapshot, rank_by_regions
+from deixis.storage.remote import split_url
 from deixis.storage.sql import explain_sql_error, hide_password
 
 if not all(map(find_spec, ("psycopg", "psycopg_pool", "pgvector"))):
@@ -146,13 +147,13 @@ class DatabaseAddress:
 def parse_address(text: str) -> DatabaseAddress:
     """Parse ``postgresql://user@host:port/database?schema=name``, with any options of libpq after the ``?``."""
     name = hide_password(text)
-    parts = urlsplit(text)
+    parts = split_url(text)
     # libpq's own message may quote part of the password, so it is not passed on.
     invalid = DeixisError(
         f"{name}: not a valid address; use postgresql://user@host/database, and in a password write "
         "@ as %40, : as %3A, / as %2F, # as %23, ? as %3F, % as %25"
     )
-    if parts.fragment or parts.netloc.count("@") > 1 or "@" in parts.path:
+    if not parts.scheme or parts.fragment or parts.netloc.count("@") > 1 or "@" in parts.path:
         raise invalid
     # Options are not decoded and encoded again: libpq reads + as +, Python's functions as a space.
     options = [option for option in parts.query.split("&") if option]
