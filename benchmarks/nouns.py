@@ -86,7 +86,7 @@ def evaluate(
         found = None
         if calibration:
             logits = scores[SEARCH] = calibration.logits(of_noun, len(relevant))
-            found = bool(calibration.is_hit(logits, of_noun.words.count, len(relevant)).any()) and not is_unknown
+            found = bool(calibration.is_hit(logits, of_noun.words.kind).any()) and not is_unknown
         orders = {name: np.argsort(-each, kind="stable") for name, each in scores.items()}
         precision = precisions = None
         if relevant.any():
