@@ -164,12 +164,7 @@ class Client:
 
     def photos(self) -> Iterator[dict[str, Any]]:
         """Iterate over the photos with their state; for owners."""
-        offset, total = 0, 1
-        while offset < total:
-            page = self._json("GET", "photos", query={"offset": offset, "limit": _PAGE_SIZE})
-            total = page["total"]
-            yield from page["photos"]
-            offset += _PAGE_SIZE
+        return self._pages("photos", "photos")
 
     def image(self, photo: Mapping[str, Any]) -> bytes:
         """Return a photo as JPEG: the value of "photo" in a question or in an item of `photos`."""
@@ -218,8 +213,7 @@ class Client:
 
     def review(self) -> list[dict[str, Any]]:
         """Return the review queue; for reviewers and owners."""
-        found: list[dict[str, Any]] = self._json("GET", "review", query={"limit": _PAGE_SIZE})["items"]
-        return found
+        return list(self._pages("review", "items"))
 
     def decide(self, photo: str, mention: str, decision: str, *, remark: str = "") -> int:
         """Decide on an item of the review queue, and return the number of the event."""
@@ -250,6 +244,14 @@ class Client:
         except zipfile.BadZipFile:
             raise DeixisError(f"{self.url}: the export is not a zip file") from None
         return Path(out)
+
+    def _pages(self, path: str, field: str) -> Iterator[dict[str, Any]]:
+        offset, total = 0, 1
+        while offset < total:
+            page = self._json("GET", path, query={"offset": offset, "limit": _PAGE_SIZE})
+            total = page["total"]
+            yield from page[field]
+            offset += _PAGE_SIZE
 
     def _json(
         self,

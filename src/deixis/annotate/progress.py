@@ -135,11 +135,12 @@ def read_progress(project: Project) -> Progress:
         joined = len(set().union(*read_able_workers(project, connection).all.values()))
         hours_left = _hours_left(project, connection, total, finished)
         corrections = summarize_corrections(project, connection)
+    judged = sum(each.judged for each in people)
     return Progress(
         photos=total,
         finished=finished,
         waiting=int(waiting),
-        judged=sum(each.judged for each in people),
+        judged=judged,
         hours=sum(each.hours for each in people),
         cost=sum(each.pay for each in people),
         currency=settings.currency,
@@ -149,7 +150,11 @@ def read_progress(project: Project) -> Progress:
         workers=people,
         blocked=dict(Counter(question.waits_for.value for question in blocked)),
         corrections=corrections,
-        advice=(*explain_lockouts(settings, joined), *explain_known_answers(project), *_explain_claims(project)),
+        advice=(
+            *explain_lockouts(settings, joined if judged else None),
+            *explain_known_answers(project),
+            *_explain_claims(project),
+        ),
     )
 
 

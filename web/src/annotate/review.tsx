@@ -96,7 +96,7 @@ export function ReviewPage({ session }: { session: SessionResponse }) {
     <main class="review" tabIndex={-1}>
       <section class="review-list" aria-label="What waits">
         <h1>
-          Review <span class="soft">{total}</span>
+          Review <span class="soft">{total.toLocaleString("en")}</span>
         </h1>
         <ol>
           {items.map((each, place) => (
