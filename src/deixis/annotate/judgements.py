@@ -121,7 +121,10 @@ class SnapshotCache:
         with self._lock:
             cached = self._cached.get(photo)
         if cached is None:
-            return self.build(_read_material(connection, photo), _read_events(connection, photo, after=0))
+            built = self.build(_read_material(connection, photo), _read_events(connection, photo, after=0))
+            if connection.get_execution_options().get("reads"):  # so all of it was committed
+                self.store(built)
+            return built
         if cached.last_event == last_event:
             return cached
         return self.extend(cached, _read_events(connection, photo, after=cached.last_event))

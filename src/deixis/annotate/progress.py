@@ -24,7 +24,7 @@ from deixis.annotate.quality import (
     stage_sizes,
     update_qualification,
 )
-from deixis.annotate.review import blocked_questions
+from deixis.annotate.review import blocked_questions, review_queue
 from deixis.annotate.settings import explain_lockouts
 from deixis.annotate.store import checks, events, known_questions, leases, photos, qualifications, questions, workers
 from deixis.annotate.workflow import Answer, Task
@@ -114,13 +114,8 @@ def count_qualifying_questions(project: Project) -> int:
 def read_progress(project: Project) -> Progress:
     settings, blocked = project.settings, blocked_questions(project)
     with project.database.reading() as connection:
-        total, finished, waiting = connection.execute(
-            select(
-                func.count(),
-                func.count().filter(photos.c.finished),
-                func.coalesce(func.sum(photos.c.waiting), 0),
-            ).where(photos.c.known.is_(False))
-        ).one()
+        counts = select(func.count(), func.count().filter(photos.c.finished)).where(photos.c.known.is_(False))
+        total, finished = connection.execute(counts).one()
         people = _workers(project, connection, Counter(worker for each in blocked for worker in each.absent))
         votes = _read_votes(connection)
         if (own := settings.question) is not None:
@@ -139,7 +134,7 @@ def read_progress(project: Project) -> Progress:
     return Progress(
         photos=total,
         finished=finished,
-        waiting=int(waiting),
+        waiting=len(review_queue(project, blocked)),
         judged=judged,
         hours=sum(each.hours for each in people),
         cost=sum(each.pay for each in people),

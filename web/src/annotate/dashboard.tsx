@@ -110,8 +110,8 @@ function FirstSteps() {
 
 /** What cannot go on, and who can help. */
 function Blocked({ said }: { said: Dashboard }) {
-  const lines = Object.entries(said.blocked).map(([waitsFor, count]) => `${questions(count)} ${waitsFor}`);
-  if (said.waiting) lines.push(`${said.waiting === 1 ? "1 thing waits" : `${said.waiting.toLocaleString("en")} things wait`} for a reviewer`);
+  const lines = Object.entries(said.blocked).map(([waitsFor, count]) => `of these, ${questions(count)} ${waitsFor}`);
+  if (said.waiting) lines.unshift(`${said.waiting === 1 ? "1 thing waits" : `${said.waiting.toLocaleString("en")} things wait`} for a reviewer`);
   if (!lines.length) return null;
   return (
     <section class="card blocked" aria-label="Blocked">
@@ -373,10 +373,10 @@ function Seen({ worker: { worker, seen_at, absent, waiting }, onChange }: { work
   return (
     <>
       {seen_at === null ? <span class="soft">–</span> : ago(api.serverNow() - seen_at)}
-      {absent && (seen_at || waiting > 0) && <span class="chip">absent</span>}
+      {absent && (seen_at || waiting > 0) && <> <span class="chip">absent</span> </>}
       {absent && waiting > 0 && !said && (
         <button class="link" onClick={reassign}>
-          Ask others the {waiting === 1 ? "question that waits" : `${waiting} questions that wait`}
+          Ask others the {waiting === 1 ? "question that waits" : `${waiting.toLocaleString("en")} questions that wait`}
         </button>
       )}
       <span role="status">{said}</span>
