@@ -278,3 +278,6 @@ def test_the_chosen_phrase_and_the_photo_are_visible_on_every_screen(
     card = page.get_by_role("link", name="Photo walk")
     expect(card).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.get_by_role("link", name="Olga").click()
+    expect(page.get_by_role("heading", name="API tokens")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
