@@ -146,6 +146,7 @@ def read_progress(project: Project) -> Progress:
         blocked=dict(Counter(question.waits_for.value for question in blocked)),
         corrections=corrections,
         advice=(
+            *project.settings_problems,
             *explain_lockouts(settings, joined if judged else None),
             *explain_known_answers(project),
             *_explain_claims(project),

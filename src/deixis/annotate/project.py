@@ -21,13 +21,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from deixis.annotate.events import Discounted, Judged, Skipped
-from deixis.annotate.judgements import (
-    PhotoSnapshot,
-    PhotoTransaction,
-    SnapshotCache,
-    find_event,
-    photo_columns,
-)
+from deixis.annotate.judgements import PhotoSnapshot, PhotoTransaction, SnapshotCache, find_event, photo_columns
 from deixis.annotate.material import Material, prepare_photo
 from deixis.annotate.queue import update_questions
 from deixis.annotate.settings import Settings, read_settings, write_settings
@@ -82,6 +76,7 @@ class Project:
     snapshots: SnapshotCache = field(init=False)
     guideline_versions: dict[Task, int] = field(default_factory=dict, init=False)
     webhooks: tuple[Webhook, ...] = field(default=(), init=False)  # `read_webhooks`
+    settings_problems: list[str] = field(default_factory=list, init=False)  # why the edited settings are not used
 
     def __post_init__(self) -> None:
         self.snapshots = SnapshotCache(self.settings)
@@ -516,7 +511,14 @@ def reload_settings(project: Project) -> bool:
 
     All processes that have the project open do this, because one set of rules must determine a photo's questions.
     """
-    settings = read_settings(project.folder / SETTINGS_FILE)
+    try:
+        settings = read_settings(project.folder / SETTINGS_FILE)
+    except DeixisError as error:
+        before, project.settings_problems = project.settings_problems, [f"the edited settings are not used: {error}"]
+        if before == project.settings_problems:  # the caller reports it once, and goes on with its other work
+            return False
+        raise
+    project.settings_problems = []
     if settings == project.settings:
         return False
     project.settings, project.snapshots = settings, SnapshotCache(settings)

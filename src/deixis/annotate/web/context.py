@@ -343,10 +343,7 @@ class AppContext:
 
 
 def cookie_name(project: Project) -> str:
-    """Return the name of the session cookie: one per project, because cookies do not depend on the port.
-
-    A copy of a project has its secret, but another folder.
-    """
+    """Return the name of the session cookie: one per project and copy, because ports share their cookies."""
     secret = read_secret(project) + project.folder.absolute().name.encode()
     return f"deixis-{hashlib.sha256(b'cookie' + secret).hexdigest()[:12]}"
 
