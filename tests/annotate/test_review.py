@@ -310,7 +310,7 @@ def test_nobody_is_absent_while_everybody_is_away(new_project: MakeProject) -> N
     assert blocked_questions(project) == []
 
 
-def test_nobody_is_absent_because_somebody_is_there_who_may_not_work_on_the_task(new_project: MakeProject) -> None:
+def test_nobody_is_absent_because_only_somebody_is_there_who_may_do_nothing(new_project: MakeProject) -> None:
     project, clock = new_project(2)
     _, _, cy = join(project, "Ann", "Bob", "Cy")
     next_question(project, cy)
@@ -319,6 +319,10 @@ def test_nobody_is_absent_because_somebody_is_there_who_may_not_work_on_the_task
     clock.now += 1e6
     assert next_question(project, cy) is None  # on Monday morning, before the others
     assert blocked_questions(project) == []
+    with project.database.writing() as connection:
+        may_draw = (qualifications.c.worker == cy) & (qualifications.c.task == Task.DRAWING)
+        connection.execute(update(qualifications).where(may_draw).values(level=Level.TRUSTED))
+    assert len(blocked_questions(project)) == 2  # links, which wait for the absent
 
 
 @pytest.mark.parametrize("decision", ["yes", ASK_AGAIN])
