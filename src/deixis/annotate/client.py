@@ -222,8 +222,7 @@ class Client:
 
     def people(self) -> list[dict[str, Any]]:
         """List all workers; for owners."""
-        found: list[dict[str, Any]] = self._json("GET", "people")["people"]
-        return found
+        return list(self._json("GET", "people")["people"])
 
     def invite(self, name: str, *, role: str = "worker", vouched: bool = False) -> str:
         """Invite a worker and return the link, which works once; for owners."""
