@@ -73,15 +73,14 @@ def measure(photos: Sequence[Photo], images: Path | None, options: argparse.Name
         project = make_project(Path(folder) / "project", url=options.database, images=images, settings=Settings())
         add_known_photos(project, gold)
         add_photos(project, (prepare_photo(photo, keep_mentions=True) for photo in work))
-        secret = read_secret(project)
-        library = PhotoLibrary(project, secret)
+        library, cookie = PhotoLibrary(project, read_secret(project)), cookie_name(project)
         truths = {library.public_id(photo.id): Truth(photo) for photo in [*work, *gold]}
         crowd = []
         for number in range(options.workers):
             worker, token = invite(project, f"worker {number}", vouched=True)
             accept_invitation(project, token, "no password")
             mind = SimulatedWorker(worker, HONEST, random.Random(number))
-            crowd.append(Person(mind, start_session(project, worker), cookie_name(secret)))
+            crowd.append(Person(mind, start_session(project, worker), cookie))
         project.close()
         with ServerProcess(Path(folder) / "project") as server:
             asyncio.run(_work(crowd, truths, server, options))

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 
 from deixis.annotate import mturk
 from deixis.annotate.people import Role, invite, start_session
-from deixis.annotate.project import Project, add_photos, make_project, open_project, read_secret
+from deixis.annotate.project import Project, add_photos, make_project, open_project
 from deixis.annotate.settings import Settings
 from deixis.annotate.store import Database
 from deixis.annotate.web.app import WorkbenchPolicy, make_app
@@ -132,7 +132,7 @@ class Bench:
         worker, _ = invite(self.project, name, role=role, vouched=True)
         token = start_session(self.project, worker)
         client = self.new_client()
-        client.cookies.set(cookie_name(read_secret(self.project)), token)
+        client.cookies.set(cookie_name(self.project), token)
         return Browser(worker, token, client)
 
 

@@ -21,7 +21,7 @@ from deixis.annotate.web.app import make_app
 from deixis.annotate.webhooks import JUDGEMENT, add_webhook, list_webhooks
 from deixis.errors import DeixisError, UnavailableError
 from tests.annotate.conftest import MakeProject
-from tests.annotate.fakes import people
+from tests.annotate.fakes import join, people
 from tests.annotate.http_server import answering, send, serving
 
 
@@ -60,6 +60,20 @@ def test_a_program_annotates_and_exports_a_project(project: Project, tmp_path: P
         assert refused.value.status == 404
         with pytest.raises(RequestError):
             client.answer({"token": "nothing"}, "yes")
+
+
+def test_the_whole_review_queue_is_returned(new_project: MakeProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    project, clock = new_project(3)
+    clock.now = time.time()
+    people(project, "Olga", role=Role.OWNER)
+    join(project, "Ann")
+    monkeypatch.setattr(client_module, "_PAGE_SIZE", 1)
+    with serving(make_app(project)) as url:
+        worker = Client(url, create_token(project, "Ann", "test")[1])
+        while question := worker.next_question():
+            worker.skip(question)
+        client = Client(url, create_token(project, "Olga", "test")[1])
+        assert len({item["photo"]["id"] for item in client.review()}) == 3
 
 
 def test_a_wrong_token_and_a_server_that_is_not_there_are_errors(project: Project) -> None:

@@ -268,3 +268,16 @@ def test_an_unknown_photo_is_an_error_that_names_it(new_project: MakeProject) ->
     project, _ = new_project(0)
     with pytest.raises(DeixisError, match="cat"):
         snapshot(project, "cat")
+
+
+def test_a_state_that_was_read_is_not_derived_again(new_project: MakeProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    project, _ = new_project(1)
+    [ann] = people(project, "Ann")
+    record(project, ann, ask(project, ann).token, "yes")
+    project.snapshots = SnapshotCache(project.settings)  # as after a start of the server
+    built, build = [], SnapshotCache.build
+    monkeypatch.setattr(SnapshotCache, "build", lambda self, *args: built.append(args) or build(self, *args))
+    for _ in range(3):
+        with project.database.reading() as connection:
+            project.snapshots.read(connection, "dog0")
+    assert len(built) == 1

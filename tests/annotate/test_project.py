@@ -112,6 +112,20 @@ def test_edited_rules_apply_to_existing_judgements(new_project: MakeProject, reo
         project.close()
 
 
+def test_edited_settings_with_a_mistake_are_reported_once_and_on_the_dashboard(new_project: MakeProject) -> None:
+    project, _ = new_project(1)
+    file = project.folder / SETTINGS_FILE
+    good = file.read_text()
+    file.write_text(good.replace('"lease_s": 600.0', '"lease_s": 600.0,,'))
+    with pytest.raises(DeixisError, match=SETTINGS_FILE):
+        reload_settings(project)
+    assert not reload_settings(project)  # the server asks every two seconds, and has other work
+    assert any(SETTINGS_FILE in line for line in read_progress(project).advice)
+    file.write_text(good)
+    assert not reload_settings(project)
+    assert not any(SETTINGS_FILE in line for line in read_progress(project).advice)
+
+
 def test_an_answer_while_settings_change_updates_the_questions_correctly(new_project: MakeProject) -> None:
     project, _ = new_project(1, judgements_to_end=2)
     ann, bob = people(project, "Ann", "Bob")

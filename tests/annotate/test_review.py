@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
 from deixis.annotate.events import ProposedBoxes
 from deixis.annotate.gallery import GalleryFilter, assign_photos
@@ -15,6 +16,7 @@ from deixis.annotate.material import prepare_photo
 from deixis.annotate.people import Role, suspend_worker
 from deixis.annotate.progress import read_progress
 from deixis.annotate.project import Project, add_photos, open_project
+from deixis.annotate.quality import Level
 from deixis.annotate.queue import read_assigned
 from deixis.annotate.review import (
     ASK_AGAIN,
@@ -29,7 +31,7 @@ from deixis.annotate.review import (
     reassign,
     review_queue,
 )
-from deixis.annotate.store import RefusedError
+from deixis.annotate.store import RefusedError, qualifications
 from deixis.annotate.workflow import Answer, Task
 from deixis.errors import DeixisError
 from tests.annotate.conftest import MakeProject, on_both_databases
@@ -277,7 +279,9 @@ def test_what_waits_for_an_absent_person_is_shown_and_given_to_others(new_projec
     tie, skipped = blocked_questions(project)
     assert tie.waits_for is skipped.waits_for is WaitsFor.ABSENT_PERSON
     assert tie.absent == skipped.absent == (cy,)
-    progress = {each.worker: each for each in read_progress(project).workers}
+    found = read_progress(project)
+    assert found.waiting == len(review_queue(project)) == 2  # one number on all pages
+    progress = {each.worker: each for each in found.workers}
     assert [(progress[each].absent, progress[each].waiting) for each in (ann, cy)] == [(False, 1), (True, 2)]
     assert progress[cy].seen_at == 1000.0
     with pytest.raises(RefusedError):
@@ -304,6 +308,21 @@ def test_nobody_is_absent_while_everybody_is_away(new_project: MakeProject) -> N
     join(project, "Ann", "Bob")
     clock.now += 1e6
     assert blocked_questions(project) == []
+
+
+def test_nobody_is_absent_because_only_somebody_is_there_who_may_do_nothing(new_project: MakeProject) -> None:
+    project, clock = new_project(2)
+    _, _, cy = join(project, "Ann", "Bob", "Cy")
+    next_question(project, cy)
+    with project.database.writing() as connection:
+        connection.execute(update(qualifications).where(qualifications.c.worker == cy).values(level=Level.SUSPENDED))
+    clock.now += 1e6
+    assert next_question(project, cy) is None  # on Monday morning, before the others
+    assert blocked_questions(project) == []
+    with project.database.writing() as connection:
+        may_draw = (qualifications.c.worker == cy) & (qualifications.c.task == Task.DRAWING)
+        connection.execute(update(qualifications).where(may_draw).values(level=Level.TRUSTED))
+    assert len(blocked_questions(project)) == 2  # links, which wait for the absent
 
 
 @pytest.mark.parametrize("decision", ["yes", ASK_AGAIN])

@@ -230,6 +230,8 @@ def test_tokens_webhooks_and_suspensions(project: Path, capsys: pytest.CaptureFi
     assert run_json(capsys, "annotate", "webhook", "p", "--retry", hook["id"]) == {"again": 0}
     run_json(capsys, "annotate", "backup", "p", "--out", "b")
     assert run_json(capsys, "annotate", "restore", "b", "q")["webhooks"] == ["https://example.org/hook"]
+    assert _run(["annotate", "restore", "b", "q"]) == 2
+    assert "--force" in capsys.readouterr().err
     run_json(capsys, "annotate", "webhook", "p", "--remove", hook["id"])
     assert run_json(capsys, "annotate", "webhook", "p") == []
     assert next_question(opened, worker)
@@ -338,6 +340,9 @@ def test_photos_of_a_folder_are_assigned(project: Path, capsys: pytest.CaptureFi
     assert (again["photos"], again["advice"]) == (found["photos"], None)
     for wrong in (["--to", "Zed"], ["--to", "Ann", "--everybody"], []):
         assert _run(["annotate", "assign", "p", "a", *wrong]) == 2
+    capsys.readouterr()
+    assert _run(["annotate", "assign", "p", "no/such/folder", "--to", "Ann"]) == 2
+    assert "no/such/folder" in capsys.readouterr().err
 
 
 def test_several_projects_of_one_server_have_different_names(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

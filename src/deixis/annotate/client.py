@@ -186,12 +186,7 @@ class Client:
 
     def photos(self) -> Iterator[dict[str, Any]]:
         """Iterate over the photos with their state; for owners."""
-        offset, total = 0, 1
-        while offset < total:
-            page = self._json("GET", "photos", query={"offset": offset, "limit": _PAGE_SIZE})
-            total = page["total"]
-            yield from page["photos"]
-            offset += _PAGE_SIZE
+        return self._pages("photos", "photos")
 
     def image(self, photo: Mapping[str, Any]) -> bytes:
         """Return a photo as JPEG: the value of "photo" in a question or in an item of `photos`."""
@@ -240,8 +235,7 @@ class Client:
 
     def review(self) -> list[dict[str, Any]]:
         """Return the review queue; for reviewers and owners."""
-        found: list[dict[str, Any]] = self._json("GET", "review", query={"limit": _PAGE_SIZE})["items"]
-        return found
+        return list(self._pages("review", "items"))
 
     def decide(self, photo: str, mention: str, decision: str, *, remark: str = "") -> int:
         """Decide on an item of the review queue, and return the number of the event."""
@@ -250,8 +244,7 @@ class Client:
 
     def people(self) -> list[dict[str, Any]]:
         """List all workers; for owners."""
-        found: list[dict[str, Any]] = self._json("GET", "people")["people"]
-        return found
+        return list(self._json("GET", "people")["people"])
 
     def invite(self, name: str, *, role: str = "worker", vouched: bool = False) -> str:
         """Invite a worker and return the link, which works once; for owners."""
@@ -272,6 +265,14 @@ class Client:
         except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError, ValueError) as error:
             raise DeixisError(f"{self.url}: the export is not a zip file ({short_reason(error)})") from None
         return Path(out)
+
+    def _pages(self, path: str, field: str) -> Iterator[dict[str, Any]]:
+        offset, total = 0, 1
+        while offset < total:
+            page = self._json("GET", path, query={"offset": offset, "limit": _PAGE_SIZE})
+            total = page["total"]
+            yield from page[field]
+            offset += _PAGE_SIZE
 
     def _json(
         self,

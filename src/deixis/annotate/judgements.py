@@ -38,7 +38,7 @@ from deixis.annotate.quality import (
 from deixis.annotate.queue import KNOWN_QUESTION, LeasedQuestion, update_questions
 from deixis.annotate.state import PhotoState, current_mentions, derive_state, extend_state
 from deixis.annotate.store import AFTER_COMMIT, RefusedError, checks, events, leases, photos, remarks
-from deixis.annotate.webhooks import queue_messages
+from deixis.annotate.webhooks import describe_change, insert_messages
 from deixis.annotate.workflow import ANSWERS_WITH_BOX, XYXY, Answer, Rules, Stage, Task, allowed_answers
 from deixis.errors import DeixisError
 
@@ -121,7 +121,10 @@ class SnapshotCache:
         with self._lock:
             cached = self._cached.get(photo)
         if cached is None:
-            return self.build(_read_material(connection, photo), _read_events(connection, photo, after=0))
+            built = self.build(_read_material(connection, photo), _read_events(connection, photo, after=0))
+            if connection.get_execution_options().get("reads"):  # so all of it was committed
+                self.store(built)
+            return built
         if cached.last_event == last_event:
             return cached
         return self.extend(cached, _read_events(connection, photo, after=cached.last_event))
@@ -196,7 +199,8 @@ class PhotoTransaction:
         self._added.clear()
         state = self.snapshot.state
         if self._project.webhooks:
-            queue_messages(self._project, self.connection, self.photo, self._before, state, added)
+            bodies = describe_change(self._project, self.photo, self._before, state, added)
+            insert_messages(self._project, self.connection, bodies)
         update_questions(self.connection, self.photo, self._position, state, answered)
         values = {"p_photo": self.photo, "last_event": self.snapshot.last_event} | photo_columns(state)
         self.connection.execute(_UPDATE_PHOTO, values)

@@ -24,7 +24,7 @@ from deixis.annotate.quality import (
     stage_sizes,
     update_qualification,
 )
-from deixis.annotate.review import blocked_questions
+from deixis.annotate.review import blocked_questions, review_queue
 from deixis.annotate.settings import explain_lockouts
 from deixis.annotate.store import checks, events, known_questions, leases, photos, qualifications, questions, workers
 from deixis.annotate.workflow import Answer, Task
@@ -114,13 +114,8 @@ def count_qualifying_questions(project: Project) -> int:
 def read_progress(project: Project) -> Progress:
     settings, blocked = project.settings, blocked_questions(project)
     with project.database.reading() as connection:
-        total, finished, waiting = connection.execute(
-            select(
-                func.count(),
-                func.count().filter(photos.c.finished),
-                func.coalesce(func.sum(photos.c.waiting), 0),
-            ).where(photos.c.known.is_(False))
-        ).one()
+        counts = select(func.count(), func.count().filter(photos.c.finished)).where(photos.c.known.is_(False))
+        total, finished = connection.execute(counts).one()
         people = _workers(project, connection, Counter(worker for each in blocked for worker in each.absent))
         votes = _read_votes(connection)
         if (own := settings.question) is not None:
@@ -135,11 +130,12 @@ def read_progress(project: Project) -> Progress:
         joined = len(set().union(*read_able_workers(project, connection).all.values()))
         hours_left = _hours_left(project, connection, total, finished)
         corrections = summarize_corrections(project, connection)
+    judged = sum(each.judged for each in people)
     return Progress(
         photos=total,
         finished=finished,
-        waiting=int(waiting),
-        judged=sum(each.judged for each in people),
+        waiting=len(review_queue(project, blocked)),
+        judged=judged,
         hours=sum(each.hours for each in people),
         cost=sum(each.pay for each in people),
         currency=settings.currency,
@@ -149,7 +145,12 @@ def read_progress(project: Project) -> Progress:
         workers=people,
         blocked=dict(Counter(question.waits_for.value for question in blocked)),
         corrections=corrections,
-        advice=(*explain_lockouts(settings, joined), *explain_known_answers(project), *_explain_claims(project)),
+        advice=(
+            *project.settings_problems,
+            *explain_lockouts(settings, joined if judged else None),
+            *explain_known_answers(project),
+            *_explain_claims(project),
+        ),
     )
 
 

@@ -21,14 +21,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import URL, Connection, delete, func, insert, select, update
 
 from deixis.annotate.events import Discounted, Judged, Skipped
-from deixis.annotate.judgements import (
-    PhotoSnapshot,
-    PhotoTransaction,
-    SnapshotCache,
-    change_photo,
-    find_event,
-    photo_columns,
-)
+from deixis.annotate.judgements import PhotoSnapshot, PhotoTransaction, SnapshotCache, find_event, photo_columns
 from deixis.annotate.material import Material, prepare_photo
 from deixis.annotate.queue import update_questions
 from deixis.annotate.settings import Settings, read_settings, write_settings
@@ -62,6 +55,7 @@ PROJECT_FILE = "project.json"
 SETTINGS_FILE = "settings.json"
 SQLITE_FILE = "annotations.sqlite"
 _PHOTOS_PER_TRANSACTION = 200
+_PHOTOS_PER_EDIT = 10  # people work meanwhile
 _ROWS_PER_BATCH = 1000
 _RULES = "rules"
 PAIRS_PROPERTY = "pairs"
@@ -82,6 +76,7 @@ class Project:
     snapshots: SnapshotCache = field(init=False)
     guideline_versions: dict[Task, int] = field(default_factory=dict, init=False)
     webhooks: tuple[Webhook, ...] = field(default=(), init=False)  # `read_webhooks`
+    settings_problems: list[str] = field(default_factory=list, init=False)  # why the edited settings are not used
 
     def __post_init__(self) -> None:
         self.snapshots = SnapshotCache(self.settings)
@@ -385,6 +380,8 @@ def restore_project(
     for problem in find_damage(backup):
         raise DeixisError(f"{backup}: {problem}" + ("" if CHECK_DISK in problem else "; take another backup"))
     old = None
+    if not replace and (folder / PROJECT_FILE).exists():
+        raise DeixisError(f"{folder}: is a project; --force restores in its place and keeps it beside the new one")
     if replace and folder.exists():
         _read_about(folder)  # anything but a project stays
         with server_lock(folder) as is_only:
@@ -501,10 +498,10 @@ def server_lock(folder: Path) -> Iterator[bool]:
         lock.release()
 
 
-def open_for_work(folder: Path, *, checked: bool = False) -> Project:
+def open_for_work(folder: Path, *, checked: bool = False, on_progress: OnProgress = no_progress) -> Project:
     """Open a project; apply edited settings and complete the work of an interrupted process."""
     project = open_project(folder, checked=checked)
-    apply_settings(project)
+    apply_settings(project, on_progress)
     requeue_suspended(project)
     return project
 
@@ -514,7 +511,14 @@ def reload_settings(project: Project) -> bool:
 
     All processes that have the project open do this, because one set of rules must determine a photo's questions.
     """
-    settings = read_settings(project.folder / SETTINGS_FILE)
+    try:
+        settings = read_settings(project.folder / SETTINGS_FILE)
+    except DeixisError as error:
+        before, project.settings_problems = project.settings_problems, [f"the edited settings are not used: {error}"]
+        if before == project.settings_problems:  # the caller reports it once, and goes on with its other work
+            return False
+        raise
+    project.settings_problems = []
     if settings == project.settings:
         return False
     project.settings, project.snapshots = settings, SnapshotCache(settings)
@@ -522,7 +526,7 @@ def reload_settings(project: Project) -> bool:
     return True
 
 
-def apply_settings(project: Project) -> int:
+def apply_settings(project: Project, on_progress: OnProgress = no_progress) -> int:
     """Rebuild the questions of all photos if the rules were edited, and return the number of photos.
 
     Events stay as they are; only the states derived from them change. After an interruption, it starts again.
@@ -534,9 +538,11 @@ def apply_settings(project: Project) -> int:
         if read_property(connection, _RULES) == _describe_rules(project):
             return 0
         names = list(connection.scalars(select(photos.c.id).where(photos.c.known.is_(False))))
-    for name in names:
-        with change_photo(project, name) as transaction:
-            transaction.apply()
+    remaining = iter(track(names, "edited settings", len(names), on_progress))
+    while block := list(islice(remaining, _PHOTOS_PER_EDIT)):
+        with project.database.writing() as connection:
+            for name in block:
+                PhotoTransaction(project, connection, name).apply()
     _write_rules(project)
     return len(names)
 

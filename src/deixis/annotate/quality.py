@@ -271,17 +271,18 @@ class AbleWorkers:
 def read_able_workers(project: Project, connection: Connection, *, everybody: bool = False) -> AbleWorkers:
     """Find who has joined, is qualified and has been seen lately.
 
-    Reviewers and owners count only with `everybody`, or if there are no workers. If nobody is present, at night, nobody
-    counts as absent.
+    Reviewers and owners count only with `everybody`, or if there are no workers. If nobody who may do anything is
+    present, at night, nobody counts as absent.
     """
     rows = connection.execute(select(*WORKER_COLUMNS, workers.c.joined_at).where(IS_ACTIVE)).all()
     asked = rows if everybody else [row for row in rows if row.role == Role.WORKER] or rows
     since = project.clock() - project.settings.absent_after_h * 3600
-    present = {row.id for row in asked if (row.seen_at or row.joined_at) >= since} or {row.id for row in asked}
     qualified = {row.id for row in asked if make_worker(row).has_history(project.settings)}
     levels = select(qualifications.c.worker, qualifications.c.task).where(qualifications.c.level.in_(NO_WORK))
     excluded = {(row.worker, row.task) for row in connection.execute(levels)}
     able = {task: {worker for worker in qualified if (worker, task.value) not in excluded} for task in Task}
+    anybody = set().union(*able.values())
+    present = {row.id for row in asked if row.id in anybody and (row.seen_at or row.joined_at) >= since} or anybody
     return AbleWorkers(able, {task: found & present for task, found in able.items()})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
@@ -290,13 +290,13 @@ class ReviewCase:
 _CHAIN_DECISIONS = tuple(answer.value for answer in allowed_answers(Status.REVIEW))
 
 
-def review_queue(project: Project) -> list[ReviewCase]:
+def review_queue(project: Project, blocked: Iterable[BlockedQuestion] | None = None) -> list[ReviewCase]:
     """List what waits for a reviewer: what holds up work first, then oldest first.
 
-    Questions that no worker can answer wait for a reviewer too.
+    Questions that no worker can answer wait for a reviewer too; `blocked` are they, if they are known.
     """
     found = []
-    blocked = blocked_questions(project)
+    blocked = blocked_questions(project) if blocked is None else blocked
     with project.database.reading() as connection:
         covered = set()  # phrases whose reports are part of a blocked question
         for question in blocked:
@@ -314,8 +314,9 @@ def review_queue(project: Project) -> list[ReviewCase]:
             about = (question.photo, question.mention, phrase, reason, snapshot.last_event, True)
             case = ReviewCase(*about, decisions=decisions, mentions=question.mentions)
             found.append(replace(case, region=question.region))
-        for photo in connection.scalars(select(photos.c.id).where(photos.c.waiting > 0).order_by(photos.c.place)).all():
-            snapshot = project.snapshots.read(connection, photo)
+        waiting = select(photos.c.id, photos.c.last_event).where(photos.c.waiting > 0).order_by(photos.c.place)
+        for photo, last_event in connection.execute(waiting).all():
+            snapshot = project.snapshots.read(connection, photo, last_event=last_event)
             for item in snapshot.state.review:
                 if (photo, item.mention, item.reason) in covered:
                     continue

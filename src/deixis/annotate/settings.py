@@ -79,8 +79,8 @@ class Settings(Rules):
     lease_s, held_at_once
         Seconds for which a question is reserved for a worker, and how many questions a worker can hold.
     absent_after_h
-        Hours after which a worker who has not asked for a question is absent. Open questions that only absent people
-        may answer go to reviewers.
+        Hours, more than a weekend, after which a worker who has not asked for a question is absent. Open questions that
+        only absent people may answer go to reviewers.
     pay_per_hour, currency, longest_item_s
         For the cost; longer items count as `longest_item_s` seconds.
     merge_iou, merge_iou_other, never_merged
@@ -112,7 +112,7 @@ class Settings(Rules):
     good_groups: float = 0.6
     lease_s: float = 600.0
     held_at_once: int = 3
-    absent_after_h: float = 48.0
+    absent_after_h: float = 96.0
     pay_per_hour: float = 15.0
     currency: str = "EUR"
     longest_item_s: float = 120.0

@@ -15,7 +15,7 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -163,7 +163,7 @@ def remove_webhook(project: Project, webhook: str) -> None:
 
 
 def read_webhooks(project: Project) -> None:
-    """Read the webhooks for `queue_messages`; another process may have changed them."""
+    """Read the webhooks for `insert_messages`; another process may have changed them."""
     with project.database.reading() as connection:
         rows = connection.execute(select(webhooks).order_by(webhooks.c.created_at, webhooks.c.id)).all()
     project.webhooks = tuple(Webhook(row.id, row.url, row.secret, tuple(row.kinds)) for row in rows)
@@ -193,19 +193,7 @@ def retry_failed(project: Project, webhook: str) -> int:
         return int(connection.execute(again).rowcount)
 
 
-def queue_messages(
-    project: Project,
-    connection: Connection,
-    photo: str,
-    before: PhotoState,
-    after: PhotoState,
-    added: Sequence[Event],
-) -> None:
-    """Store the messages about a change of a photo, in its transaction."""
-    insert_messages(project, connection, list(_describe_change(project, photo, before, after, added)))
-
-
-def insert_messages(project: Project, connection: Connection, bodies: Sequence[dict[str, Any]]) -> None:
+def insert_messages(project: Project, connection: Connection, bodies: Iterable[dict[str, Any]]) -> None:
     """Store messages for the webhooks that want their kinds."""
     now = project.clock()
     rows = [
@@ -218,9 +206,10 @@ def insert_messages(project: Project, connection: Connection, bodies: Sequence[d
         connection.execute(insert(messages), rows)
 
 
-def _describe_change(
+def describe_change(
     project: Project, photo: str, before: PhotoState, after: PhotoState, added: Sequence[Event]
 ) -> Iterator[dict[str, Any]]:
+    """Describe a change of a photo, in messages of all kinds."""
     about = _about(project, photo)
     for event in added:
         data = about | {"event": event.number, "worker": event.worker}

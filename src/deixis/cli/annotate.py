@@ -60,7 +60,8 @@ def _open(folder: Path, *, checked: bool = True) -> Iterator[Project]:
     """Open a project, by default after a check of all rows: figures are never made of damaged ones."""
     from deixis.annotate.project import open_for_work
 
-    project = open_for_work(folder, checked=checked)
+    with progress("photos") as on_progress:
+        project = open_for_work(folder, checked=checked, on_progress=on_progress)
     try:
         yield project
     finally:
@@ -269,6 +270,8 @@ def assign(
         raise DeixisError("assign: use --to NAME, or --everybody")
     with _open(project) as opened:
         found = assign_photos(opened, None, GalleryFilter(words=words), to or [])
+    if not found.photos:
+        raise DeixisError(f"{project}: no photo has {words} in its file name or its captions")
     asked = f"only {', '.join(to)}" if to else "everybody"
     print_result(json, {"project": str(project)} | asdict(found), f"{plural(found.photos, 'photo')}: {asked}")
     if found.advice:

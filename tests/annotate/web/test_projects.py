@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from deixis.annotate.people import Role, forget_worker, invite, suspend_worker
-from deixis.annotate.project import Project
+from deixis.annotate.project import Project, backup_project, open_project, read_secret
 from deixis.annotate.web.app import WorkbenchPolicy, join_apps, make_app
 from tests.annotate.conftest import MakeProject
 
@@ -93,6 +93,20 @@ def test_one_log_in_enters_the_projects_that_know_the_password(
         assert ann.get(f"/{where}/api/me").json()["project"]["photos"] == photos
     assert ann.post("/dogs/api/logout", json={}).status_code == 200
     assert entered(ann) == {"dogs": False, "cats": False}
+
+
+def test_a_project_and_a_copy_of_it_have_sessions_of_their_own(dogs: Project) -> None:
+    read_secret(dogs)
+    backup_project(dogs, dogs.folder.with_name("copy"))
+    copy, policy = open_project(dogs.folder.with_name("copy")), WorkbenchPolicy()
+    projects = {"dogs": dogs, "copy": copy}
+    links = {name: f"http://127.0.0.1/{name}/" for name in projects}
+    apps = {name: make_app(each, policy=policy, link=links[name], is_guarded=False) for name, each in projects.items()}
+    with TestClient(join_apps(apps, policy), base_url="http://127.0.0.1") as ann:
+        for name, project in projects.items():
+            join(ann, project, name, "Ann", PASSWORD)
+        assert [ann.get(f"/{name}/api/session").json()["user"]["name"] for name in projects] == ["Ann", "Ann"]
+    copy.close()
 
 
 def test_somebody_who_is_logged_in_joins_another_project_without_a_new_password(

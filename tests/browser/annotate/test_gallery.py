@@ -149,6 +149,28 @@ def test_photos_are_searched_and_jumped_to_and_the_address_keeps_it(laptop: Page
     expect(cards.first.get_by_role("link")).to_be_focused()
 
 
+def test_another_address_of_the_gallery_changes_the_search_and_a_photo_leads_back_to_it(
+    laptop: Page, bench: MakeBench
+) -> None:
+    site = bench([captioned("A man." if n % 2 else "A dog.", name=f"photo{n}") for n in range(8)])
+    join(laptop, site.invite("Olga", Role.REVIEWER))
+    cards, search = laptop.locator(".gallery-card"), laptop.get_by_label("Search")
+    laptop.evaluate("location.hash = '#/gallery?words=dog'")
+    expect(cards).to_have_count(4)
+    laptop.evaluate("location.hash = '#/gallery?words=photo1'")  # what another lead has sent
+    expect(cards).to_have_count(1)
+    expect(search).to_have_value("photo1")
+    cards.get_by_role("link").click()
+    expect(laptop.get_by_text("photo1 · 1 of 1")).to_be_visible()
+    laptop.keyboard.press("g")
+    expect(cards).to_have_count(1)
+    laptop.get_by_role("link", name="Gallery", exact=True).click()
+    expect(cards).to_have_count(8)
+    expect(search).to_have_value("")
+    laptop.go_back()
+    expect(cards).to_have_count(1)
+
+
 def test_an_owner_exports_from_the_dashboard(laptop: Page, bench: MakeBench) -> None:
     site = annotated(bench)
     join(laptop, site.invite("Olga", Role.OWNER))
@@ -255,4 +277,7 @@ def test_the_chosen_phrase_and_the_photo_are_visible_on_every_screen(
     page.get_by_role("link", name="← Gallery").click()
     card = page.get_by_role("link", name="Photo walk")
     expect(card).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.get_by_role("link", name="Olga").click()
+    expect(page.get_by_role("heading", name="API tokens")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

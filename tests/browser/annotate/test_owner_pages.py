@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from deixis.annotate.events import ProposedBoxes
 from deixis.annotate.guidelines import read_guidelines
 from deixis.annotate.help.proposals import add_proposals
 from deixis.annotate.people import Role
+from deixis.annotate.review import review_queue
 from deixis.annotate.workflow import Task
 from tests.browser.annotate.actions import draw, join
 from tests.browser.annotate.conftest import MakeBench
@@ -31,6 +32,27 @@ def test_a_reviewer_sees_the_history_of_a_chain_decides_and_undoes(laptop: Page,
     laptop.keyboard.press("u")
     expect(laptop.get_by_role("heading", name="“A man”")).to_be_visible()
     expect(laptop.get_by_role("link", name="People")).to_have_count(0)  # only owners have it
+
+
+def test_the_review_goes_on_while_a_long_queue_is_listed_again(laptop: Page, bench: MakeBench) -> None:
+    site = bench([captioned("A man smiles."), captioned("A boy runs.", name="boy")], bad_boxes_to_review=1)
+    ann, bob = site.member("Ann"), site.member("Bob")
+    for _ in range(2):
+        ann.answer("drawn", (5, 5, 60, 50))
+        bob.answer("bad")
+    join(laptop, site.invite("Rob", Role.REVIEWER))
+    laptop.get_by_role("link", name="Review").click()
+    expect(laptop.locator(".review-item")).to_have_count(2)
+    held: list[Route] = []
+    laptop.route("**/api/review?*", lambda route: held.append(route))
+    laptop.get_by_role("button", name="It is the scene or the place").click()
+    expect(laptop.locator(".review-item")).to_have_count(1)
+    expect(laptop.get_by_role("heading", name="“A boy”")).to_be_visible()
+    laptop.get_by_role("button", name="It is the scene or the place").click()
+    expect(laptop.get_by_role("heading", name="Nothing waits for you.")).to_be_visible()
+    assert review_queue(site.project) == []
+    for route in held:
+        route.continue_()
 
 
 def test_the_dashboard_calls_absent_who_has_worked_before(laptop: Page, bench: MakeBench) -> None:

@@ -59,7 +59,7 @@ function Figures({ said }: { said: Dashboard }) {
     [said.hours.toFixed(1), "hours of work"],
     [`${said.cost.toFixed(2)}`, `${said.currency} so far`],
     [said.hours_left === null ? "–" : said.hours_left.toFixed(1), "hours of work left"],
-    [`${said.waiting}`, "waiting for review"],
+    [said.waiting.toLocaleString("en"), "waiting for review"],
   ];
   return (
     <section aria-label="Progress">
@@ -110,8 +110,8 @@ function FirstSteps() {
 
 /** What cannot go on, and who can help. */
 function Blocked({ said }: { said: Dashboard }) {
-  const lines = Object.entries(said.blocked).map(([waitsFor, count]) => `${questions(count)} ${waitsFor}`);
-  if (said.waiting) lines.push(`${said.waiting === 1 ? "1 thing waits" : `${said.waiting} things wait`} for a reviewer`);
+  const lines = Object.entries(said.blocked).map(([waitsFor, count]) => `of these, ${questions(count)} ${waitsFor}`);
+  if (said.waiting) lines.unshift(`${said.waiting === 1 ? "1 thing waits" : `${said.waiting.toLocaleString("en")} things wait`} for a reviewer`);
   if (!lines.length) return null;
   return (
     <section class="card blocked" aria-label="Blocked">
@@ -211,7 +211,7 @@ function Export({ said, formats }: { said: Dashboard; formats: readonly string[]
   );
 }
 
-const questions = (count: number) => (count === 1 ? "1 question waits for" : `${count} questions wait for`);
+const questions = (count: number) => (count === 1 ? "1 question waits for" : `${count.toLocaleString("en")} questions wait for`);
 
 /** Judgements by the hour, for the hours in which there were any. */
 function Pace({ pace }: { pace: Dashboard["pace"] }) {
@@ -373,10 +373,10 @@ function Seen({ worker: { worker, seen_at, absent, waiting }, onChange }: { work
   return (
     <>
       {seen_at === null ? <span class="soft">–</span> : ago(api.serverNow() - seen_at)}
-      {absent && (seen_at || waiting > 0) && <span class="chip">absent</span>}
+      {absent && (seen_at || waiting > 0) && <> <span class="chip">absent</span> </>}
       {absent && waiting > 0 && !said && (
         <button class="link" onClick={reassign}>
-          Ask others the {waiting === 1 ? "question that waits" : `${waiting} questions that wait`}
+          Ask others the {waiting === 1 ? "question that waits" : `${waiting.toLocaleString("en")} questions that wait`}
         </button>
       )}
       <span role="status">{said}</span>

@@ -53,6 +53,17 @@ export function GalleryPage({ session, photo, isPhrases, from, onOpen }: Props) 
     history.replaceState(null, "", query ? `#/gallery?${query}` : "#/gallery");
     void run(async () => void (await load(query)));
   }, [query, photo]);
+  useEffect(() => {
+    /** Another address of the list was entered or chosen; one without a search on the way back from a photo keeps it. */
+    const follow = () => {
+      const asked = queryNow().toString();
+      if (!/^#\/gallery(\?|$)/.test(location.hash) || (photo && !asked)) return;
+      newest.current = asked;
+      setQuery(asked);
+    };
+    addEventListener("hashchange", follow);
+    return () => removeEventListener("hashchange", follow);
+  }, [photo]);
   const change = (to: Record<string, string>) => {
     const changed = new URLSearchParams(newest.current);
     for (const [name, value] of Object.entries({ offset: "", ...to })) {
@@ -124,6 +135,10 @@ function Filter({ session, wanted, found, onChange }: FilterProps) {
   const field = useRef<HTMLInputElement>(null);
   const total = found?.total ?? 0;
   useEffect(() => () => clearTimeout(timer.current), []);
+  const words = wanted.get("words") ?? "";
+  useEffect(() => {
+    if (field.current && document.activeElement !== field.current) field.current.value = words; // not what is being typed
+  }, [words]);
   const isFiltered = [...wanted.keys()].some((name) => name !== "offset");
   useKeys((key, event) => {
     const cards = [...document.querySelectorAll<HTMLElement>(".gallery-card a")];
@@ -171,11 +186,11 @@ function Filter({ session, wanted, found, onChange }: FilterProps) {
           dir="auto"
           placeholder="file name or words of captions"
           maxLength={200}
-          defaultValue={wanted.get("words") ?? ""}
+          defaultValue={words}
           onInput={(event) => {
-            const words = event.currentTarget.value.trim();
+            const typed = event.currentTarget.value.trim();
             clearTimeout(timer.current);
-            timer.current = window.setTimeout(() => onChange({ words }), TYPING_MS);
+            timer.current = window.setTimeout(() => onChange({ words: typed }), TYPING_MS);
           }}
         />
         <kbd class="by-keys">/</kbd>
@@ -195,7 +210,6 @@ function Filter({ session, wanted, found, onChange }: FilterProps) {
           class="link"
           onClick={() => {
             clearTimeout(timer.current);
-            if (field.current) field.current.value = "";
             onChange(Object.fromEntries([...wanted.keys()].map((name) => [name, ""])));
           }}
         >

@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Box } from "../api";
 import * as api from "./api";
 import type { GalleryBox, HistoryResponse, ReviewInfo, SessionResponse } from "./schema";
@@ -34,13 +34,16 @@ export function ReviewPage({ session }: { session: SessionResponse }) {
   const [at, setAt] = useState(0);
   const [failure, setFailure] = useState("");
   const [decided, setDecided] = useState<{ event: number; line: string } | null>(null);
+  const isSending = useRef(false); // a second press would decide on the next one unseen
+  const shown = useRef("");
 
   const look = async () => {
     try {
       const found = await api.review();
       setItems(found.items);
       setTotal(found.total);
-      setAt((place) => Math.min(place, Math.max(0, found.items.length - 1)));
+      const same = found.items.findIndex((each) => keyOf(each) === shown.current);
+      setAt((place) => (same >= 0 ? same : Math.min(place, Math.max(0, found.items.length - 1))));
     } catch (error) {
       setFailure(api.errorMessage(error));
     }
@@ -48,24 +51,36 @@ export function ReviewPage({ session }: { session: SessionResponse }) {
   useEffect(() => void look(), []);
 
   const item = items?.[at];
+  shown.current = item ? keyOf(item) : "";
   const attempt = async (work: () => Promise<void>) => {
+    if (isSending.current) return;
+    isSending.current = true;
     setFailure("");
     try {
       await work();
     } catch (error) {
       setFailure(api.errorMessage(error));
+    } finally {
+      isSending.current = false;
     }
     await look();
+  };
+  /** Go on at once: to list a long queue again takes a while. */
+  const remove = (gone: ReviewInfo) => {
+    setItems((listed) => listed && listed.filter((each) => each !== gone));
+    setAt((place) => Math.max(0, Math.min(place, (items?.length ?? 0) - 2)));
   };
   const decide = (decision: string) =>
     item &&
     attempt(async () => {
       if (decision === "seen") {
         await api.seen(item.photo.id);
+        remove(item);
         return setDecided(null);
       }
       const { event } = await api.decide(item.photo.id, item.mention, decision);
       setDecided({ event, line: `“${item.phrase}”: ${DECISIONS[decision]?.toLowerCase()}.` });
+      remove(item);
     });
   const undo = (event: number) =>
     attempt(async () => {
@@ -96,11 +111,11 @@ export function ReviewPage({ session }: { session: SessionResponse }) {
     <main class="review" tabIndex={-1}>
       <section class="review-list" aria-label="What waits">
         <h1>
-          Review <span class="soft">{total}</span>
+          Review <span class="soft">{total.toLocaleString("en")}</span>
         </h1>
         <ol>
           {items.map((each, place) => (
-            <li key={`${each.event} ${each.mention}`}>
+            <li key={keyOf(each)}>
               <button
                 class={`review-item${place === at ? " is-active" : ""}`}
                 aria-current={place === at ? "true" : undefined}
@@ -131,7 +146,7 @@ export function ReviewPage({ session }: { session: SessionResponse }) {
       </p>
       {item ? (
         <Item
-          key={`${item.event} ${item.mention}`}
+          key={keyOf(item)}
           item={item}
           session={session}
           onDecide={(said) => void decide(said)}
@@ -239,6 +254,8 @@ function Item({ item, session, onDecide, onUndo }: ItemProps) {
     </>
   );
 }
+
+const keyOf = ({ event, mention }: ReviewInfo) => `${event} ${mention}`;
 
 /** People would be asked to draw, which the reviewer can do as well. */
 const canDraw = ({ decisions }: ReviewInfo) => decisions.includes("box") || decisions.includes("more");

@@ -197,6 +197,7 @@ export function describeWho({ who, said }: HistoryEntry): string {
 
 /** Where a judgement led, in the words of the pages. */
 export function describeStage(ledTo: string): string {
+  if (ledTo.startsWith("start a chain")) return "apart"; // "linked" would be the contrary of the answer
   const stage = ledTo.split("; ").at(-1)!.replace(/^to /, "");
   return stage in TASK_TEXTS ? TASK_TEXTS[stage as Task].name : (STAGES[stage] ?? stage);
 }

@@ -314,7 +314,7 @@ class AppContext:
         # Requests to the provider of sign-in must not hold up others; exports run one at a time, beside the questions.
         self.sign_ins = BoundedExecutor("oidc", 4, 100)
         self.exports = BoundedExecutor("exports", 1, 4)
-        self.authentication = Authentication(project, self.readers, cookie_name(self.secret), secure)
+        self.authentication = Authentication(project, self.readers, cookie_name(project), secure)
 
     async def describe_question(
         self, question: LeasedQuestion | None, user: AuthenticatedUser
@@ -342,8 +342,9 @@ class AppContext:
             executor.close()
 
 
-def cookie_name(secret: bytes) -> str:
-    """Return the name of the session cookie: one per project, because cookies do not depend on the port."""
+def cookie_name(project: Project) -> str:
+    """Return the name of the session cookie: one per project and copy, because ports share their cookies."""
+    secret = read_secret(project) + project.folder.absolute().name.encode()
     return f"deixis-{hashlib.sha256(b'cookie' + secret).hexdigest()[:12]}"
 
 

@@ -91,15 +91,9 @@ class PhotoLibrary:
             material = connection.scalar(select(photos.c.material).where(photos.c.id == photo))
         if material is None:
             raise UnknownPhotoError
-        size = material["width"], material["height"]
-        view = PhotoView(
-            self.public_id(photo),
-            *size,
-            tuple(material["captions"]),
-            material["file"],
-            material.get("folder", 0),
-            self._base,
-        )
+        size, captions = (material["width"], material["height"]), tuple(material["captions"])
+        place = material["file"], material.get("folder", 0), self._base
+        view = PhotoView(self.public_id(photo), *size, captions, *place)
         with self._lock:
             self._views[photo] = view
             self._names.setdefault(view.id, photo)
