@@ -25,8 +25,8 @@ from safetensors.numpy import save_file
 from deixis.arrays import Floats, dequantize
 from deixis.errors import DeixisError, short_reason
 from deixis.storage.atomic import MARK, new_directory, new_file
-from deixis.storage.checksums import CheckedFile, FileChecks, TensorFile, seal, unseal
-from deixis.storage.files import READ_ERRORS, is_file_name
+from deixis.storage.checksums import READ_ERRORS, CheckedFile, FileChecks, TensorFile, seal, unseal
+from deixis.storage.files import is_file_name
 from deixis.storage.graphs import MAX_GRAPH_BYTES, SUFFIX, link_graph
 
 CONFIG = "config.json"
