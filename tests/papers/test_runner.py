@@ -42,20 +42,8 @@ from deixis.models.training import runner as training_runner
 from deixis.papers import runner
 from deixis.papers import scores as row_scores
 from deixis.papers.results import ModelScores, RowResult, score_caption_texts
-from deixis.papers.runner import (
-    COMMON_PHRASES,
-    TableRunner,
-    add_common_phrases,
-    required_models,
-    row_applies,
-)
-from deixis.papers.scores import (
-    combined_scores,
-    score_captions,
-    score_grounding,
-    score_task,
-    scores_from_predictions,
-)
+from deixis.papers.runner import COMMON_PHRASES, TableRunner, add_common_phrases, required_models, row_applies
+from deixis.papers.scores import combined_scores, score_captions, score_grounding, score_task, scores_from_predictions
 from deixis.papers.tables import CaptionOptions, Recipe, Table, Training, Weights, find_table
 from deixis.papers.training import ExperimentFolder, TableModels, check_changes
 from deixis.storage.progress import OnProgress, no_progress
@@ -437,11 +425,7 @@ def hm_lstm(quarters: Dataset, tmp_path: Path) -> TableRunner:
 
 @pytest.mark.parametrize(
     ("key", "name", "value"),
-    [
-        ("chain", "text_encoder", "chain"),
-        ("tree", "text_encoder", "tree-lstm"),
-        ("root-only", "phrase_weight", 0.0),
-    ],
+    [("chain", "text_encoder", "chain"), ("tree", "text_encoder", "tree-lstm"), ("root-only", "phrase_weight", 0.0)],
 )
 def test_a_variant_of_hm_lstm_differs_in_one_setting(hm_lstm: TableRunner, key: str, name: str, value: object) -> None:
     recipes = [find_table("hm-lstm-1").row(row).recipe for row in ("hm-lstm", key)]

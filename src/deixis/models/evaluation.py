@@ -17,12 +17,7 @@ from deixis.data.records import Photo
 from deixis.errors import DeixisError
 from deixis.evaluation.baselines import best_fixed_boxes
 from deixis.evaluation.box_sets import box_set_scores
-from deixis.evaluation.intervals import (
-    Comparison,
-    Result,
-    Statistic,
-    mean_of,
-)
+from deixis.evaluation.intervals import Comparison, Result, Statistic, mean_of
 from deixis.evaluation.items import (
     Item,
     Protocol,

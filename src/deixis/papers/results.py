@@ -14,14 +14,7 @@ import numpy as np
 
 from deixis.arrays import BoolArray
 from deixis.errors import DeixisError
-from deixis.evaluation.intervals import (
-    Interval,
-    Statistic,
-    bootstrap,
-    bootstrap_groups,
-    perplexity_of,
-    values_of,
-)
+from deixis.evaluation.intervals import Interval, Statistic, bootstrap, bootstrap_groups, perplexity_of, values_of
 from deixis.evaluation.retrieval import Ranking, percentage, ranking_statistics
 from deixis.storage.checksums import CheckedFile, FileChecks, seal, unseal
 from deixis.storage.files import read_regular

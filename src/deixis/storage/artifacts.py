@@ -107,11 +107,7 @@ def write_artifact(folder: str | PathLike[str], artifact: Artifact, *, half: boo
 def write_into(folder: Path, artifact: Artifact, *, half: bool = False) -> None:
     """Write into an existing, empty directory, such as one that `new_directory` gives."""
     stored_as_half = half or artifact.half
-    document: dict[str, Any] = {
-        "kind": artifact.kind,
-        "settings": artifact.settings,
-        "parts": sorted(artifact.parts),
-    }
+    document: dict[str, Any] = {"kind": artifact.kind, "settings": artifact.settings, "parts": sorted(artifact.parts)}
     optional = {"half": stored_as_half, "graphs": sorted(artifact.graphs), "provenance": artifact.provenance}
     document |= {name: value for name, value in optional.items() if value}
     arrays = artifact.arrays.quantized() if isinstance(artifact.arrays, _StoredArrays) else artifact.arrays

@@ -28,10 +28,7 @@ LINES = [
         "filename": "a/1.jpg",
         "height": 50,
         "width": 60,
-        "grounding": {
-            "caption": "The guy is there.",
-            "regions": [{"bbox": [[1, 2, 30, 40]], "phrase": "The guy"}],
-        },
+        "grounding": {"caption": "The guy is there.", "regions": [{"bbox": [[1, 2, 30, 40]], "phrase": "The guy"}]},
     },
     {
         "filename": "2.jpg",

@@ -42,13 +42,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deixis.arrays import BoolArray, FloatArray, IntArray, expand_runs
-from deixis.evaluation.captions.meteor_matches import (
-    EXACT,
-    SHIPPED_PARAPHRASES,
-    Matches,
-    Phrase,
-    find_matches,
-)
+from deixis.evaluation.captions.meteor_matches import EXACT, SHIPPED_PARAPHRASES, Matches, Phrase, find_matches
 from deixis.evaluation.captions.ngrams import (
     CaptionSet,
     EncodedSentences,
