@@ -104,8 +104,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_an_unknown_format_is_refused_with_the_names_of_the_known_ones(folder: Path) -> None:
-    with pytest.raises(DeixisError, match="'yolo'.*" + ", ".join(WRITERS)):
-        write_as([], "yolo", folder)
+    with pytest.raises(DeixisError, match="'papyrus'.*" + ", ".join(WRITERS)):
+        write_as([], "papyrus", folder)
 
 
 @pytest.mark.parametrize("name", OURS)
