@@ -41,7 +41,7 @@ from deixis.storage.artifacts import Artifact
 from deixis.tokens import Text
 
 Family = Literal["gaussian", "laplacian", "hybrid"]
-Count = Literal["words", "tokens"]
+CountedBy = Literal["words", "tokens"]
 
 COMPONENTS = 30
 """Number of components of a mixture in the papers."""
@@ -349,7 +349,7 @@ class FisherVectors(TextFeatures):
     family: Family = "hybrid"
     ica: bool = True
     scales: bool = True
-    count: Count = "words"
+    count: CountedBy = "words"
     normalized: bool = True
     seed: int = 0
     ica_: ICA | None = field(default=None, init=False)
