@@ -51,7 +51,6 @@ from deixis.tokens import Text, words, words_of
 from deixis.vision.encoder import FeatureMap
 
 if TYPE_CHECKING:
-    from deixis.arrays import IntArray
     from deixis.models.photo_features import PhotoFeatures
 
 
