@@ -49,7 +49,7 @@ from deixis.papers.runner import (
     row_applies,
     values_in_words,
 )
-from deixis.papers.tables import NOT_OURS, Claim, Column, Recipe, Row, Table, Training, find_table, published_tables
+from deixis.papers.tables import NOT_OURS, Claim, Column, Row, RowRecipe, Table, Training, find_table, published_tables
 from deixis.papers.training import FOLDER, SCORE_FOLDER, ExperimentFolder, MissingScoresError, TableModels
 from deixis.storage.atomic import new_directory, new_file
 
@@ -100,7 +100,7 @@ class ScoringUnit:
     """The scores of one model of a table."""
 
     runner: TableRunner
-    recipe: Recipe
+    recipe: RowRecipe
     seed: int
 
     @property

@@ -14,6 +14,7 @@ import pytest
 import typer
 
 from deixis.cli.main import make_app
+from deixis.models.registry import get_spec
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -154,3 +155,17 @@ def command_options(command: Any, name: str = "deixis") -> Iterator[tuple[str, s
             own |= options
             yield found, options
     yield name, own
+
+
+@pytest.mark.parametrize(("model", "complete"), [("cca", "MatchingDataSettings"), ("grounder", "GrounderSettings")])
+def test_a_table_of_settings_has_all_of_them_with_their_defaults(model: str, complete: str) -> None:
+    page = (ROOT / "docs" / "reference" / "models" / f"{model}.md").read_text(encoding="utf-8")
+    table = page.partition("| setting | default | meaning |\n|---|---|---|\n")[2].partition("\n\n")[0]
+    listed: dict[str, str] = {}
+    for row in table.splitlines():
+        names, defaults = (cell.replace("`", "").split(", ") for cell in row.split("|")[1:3])
+        listed |= dict(zip((name.strip() for name in names), map(str.strip, defaults), strict=True))
+    settings = get_spec(model).defaults
+    values = {name: str(value).removesuffix(".0") for name, value in settings.to_json().items()}
+    assert listed == {name: values[name].lower() or "–" for name in listed}
+    assert {field for part in settings.parts if type(part).__name__ == complete for field in vars(part)} <= set(listed)

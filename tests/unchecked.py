@@ -19,3 +19,10 @@ def without_checksums(folder: Path) -> None:
         for entry in [document, *document.get("shards", [])]:
             entry.pop("crc32", None)
         path.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
+
+
+def change_config(folder: Path, **changes: object) -> None:
+    """Change entries of the ``config.json`` of a saved thing."""
+    without_checksums(folder)
+    document = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(document | changes))

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 Boxes = npt.NDArray[np.float64]
+XYXY = tuple[float, float, float, float]
+"""One box as plain numbers."""
 
 _FIRST_PIXEL = np.array([1.0, 1.0, 0.0, 0.0])
 

@@ -53,9 +53,15 @@ def show_results(page: Page, site: Site) -> None:
     expect(page.locator(".tile .box").first).to_be_attached()
 
 
-def show_nothing_found(page: Page, site: Site) -> None:
-    page.goto(site() + "?q=xyzzy")
-    expect(page.get_by_role("heading", name="Nothing found.")).to_be_visible()
+def headed(query: str, heading: str) -> Callable[[Page, Site], None]:
+    """Show the page of a query, which has a heading of its own."""
+
+    def show(page: Page, site: Site) -> None:
+        page.goto(site() + query)
+        expect(page.get_by_role("heading", name=heading)).to_be_visible()
+
+    show.__name__ = heading
+    return show
 
 
 def show_empty_index(page: Page, site: Site) -> None:
@@ -99,11 +105,6 @@ def show_unsure_photo(page: Page, site: Site) -> None:
     page.goto(site(inference=inference))
     page.get_by_label("dog.jpg").click()
     expect(page.get_by_text("Not sure: perhaps")).to_be_visible()
-
-
-def show_missing_photo(page: Page, site: Site) -> None:
-    page.goto(site() + "?photo=0-0")
-    expect(page.get_by_role("heading", name="This photo cannot be shown.")).to_be_visible()
 
 
 def show_upload(page: Page, site: Site) -> None:
@@ -171,14 +172,14 @@ def show_log_in(page: Page, site: Site) -> None:
 STATES: tuple[Callable[[Page, Site], None], ...] = (
     show_grid,
     show_results,
-    show_nothing_found,
+    headed("?q=xyzzy", "Nothing found."),
     show_empty_index,
     show_error,
     show_photo,
     show_guess,
     show_active_phrase,
     show_unsure_photo,
-    show_missing_photo,
+    headed("?photo=0-0", "This photo cannot be shown."),
     show_upload,
     show_uploaded_photo,
     show_filters,

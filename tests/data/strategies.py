@@ -26,11 +26,7 @@ def captions(draw: st.DrawFn, chain_ids: list[str]) -> Caption:
         for start, end in zip(cuts[::2], cuts[1::2], strict=False)
     )
     return Caption.from_text(
-        text,
-        mentions,
-        related=draw(st.booleans()),
-        tree=draw(st.none() | texts),
-        region_phrase=draw(st.booleans()),
+        text, mentions, related=draw(st.booleans()), tree=draw(st.none() | texts), region_phrase=draw(st.booleans())
     )
 
 

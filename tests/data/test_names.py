@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deixis.data.names import (
-    CaptionCollector,
-    NameIndex,
-    PhotoIds,
-    flickr_number,
-    photo_stem,
-    quote_text,
-)
+from deixis.data.names import CaptionCollector, NameIndex, PhotoIds, flickr_number, photo_stem, quote_text
 from deixis.errors import DatasetError
 
 

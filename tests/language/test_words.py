@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from deixis.language.words import function_words, senses, stated_count
+from deixis.language.words import function_words, senses, singular, stated_count
 
 
 def test_function_words_are_those_of_meteor() -> None:
@@ -37,3 +37,15 @@ def test_unrelated_words_share_no_sense(one: str, other: str) -> None:
 )
 def test_an_article_or_a_number_states_a_count(phrase: str, count: int | None) -> None:
     assert stated_count(phrase.split()) == count
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        *[(word, word) for word in ("dog", "gas", "grass", "bus", "tennis")],
+        *[("dogs", "dog"), ("puppies", "puppy"), ("dresses", "dress"), ("boxes", "box"), ("benches", "bench")],
+        *[("dishes", "dish"), ("people", "person"), ("firewomen", "firewoman"), ("grandchildren", "grandchild")],
+    ],
+)
+def test_the_singular_of_a_noun_follows_its_ending(word: str, expected: str) -> None:
+    assert singular(word) == expected

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from deixis.data.dataset import Dataset
 from deixis.models import provenance
+from deixis.models.grounding import EmbeddingPipeline
+from deixis.models.photo_features import PhotoFeatures
+from deixis.models.training.data import MatchingDataSettings
 from deixis.vision import encoders
 from deixis.vision.feature_store import update_store
-from tests.models.coloured import make_coloured
+from tests.models.coloured import SMALL, fit_cca, make_coloured
 from tests.models.quarters import make_quarters, make_store, use_small_encoders
 from tests.models.small_captioner import train_small_captioner
 from tests.vision.feature_store.small import colour_encoder
@@ -65,3 +69,14 @@ def captioner_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: colour_encoder())
         train_small_captioner(make_coloured(folder), folder / "run")
     return folder
+
+
+@pytest.fixture(params=[0.0, 2.0], ids=["looks", "looks and places"])
+def cca(quarters: Dataset, request: pytest.FixtureRequest) -> EmbeddingPipeline:
+    data = MatchingDataSettings(train_on="phrases", max_proposals=3, location_weight=request.param)
+    return fit_cca(quarters, replace(SMALL, embedding_dim=3), data)
+
+
+@pytest.fixture
+def features(cca: EmbeddingPipeline, quarters: Dataset) -> PhotoFeatures:
+    return cca.features(quarters, quarters.split("dev"), regions=True)

@@ -19,20 +19,7 @@ from deixis.models.grounder.model import Grounder, GrounderPipeline
 from deixis.models.grounder.spec import GrounderSettings
 from deixis.models.grounding import EmbeddingPipeline
 from deixis.models.photo_features import PhotoFeatures
-from deixis.models.training.data import MatchingDataSettings
-from tests.models.coloured import SMALL, fit_cca
 from tests.models.quarters import QUARTERS
-
-
-@pytest.fixture(params=[0.0, 2.0], ids=["looks", "looks and places"])
-def cca(quarters: Dataset, request: pytest.FixtureRequest) -> EmbeddingPipeline:
-    data = MatchingDataSettings(train_on="phrases", max_proposals=3, location_weight=request.param)
-    return fit_cca(quarters, replace(SMALL, embedding_dim=3), data)
-
-
-@pytest.fixture
-def features(cca: EmbeddingPipeline, quarters: Dataset) -> PhotoFeatures:
-    return cca.features(quarters, quarters.split("dev"), regions=True)
 
 
 @pytest.mark.parametrize("protocol", ["union", "any"])

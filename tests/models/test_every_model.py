@@ -39,10 +39,7 @@ SMALL: dict[str, dict[str, Any]] = {
         **{"hidden_size": 4, "embedding_dim": 6, "num_layers": 1, "word_dim": 5, "min_count": 1},
         **{"word_vectors": "none", "proposals": "corners", "max_proposals": 4},
     },
-    "m-rnn": {
-        **NETWORK,
-        **{"first_embedding_dim": 6, "second_embedding_dim": 8, "multimodal_dim": 8, "min_count": 2},
-    },
+    "m-rnn": {**NETWORK, **{"first_embedding_dim": 6, "second_embedding_dim": 8, "multimodal_dim": 8, "min_count": 2}},
     "captioner": {
         **NETWORK,
         **{"embedding_dim": 6, "hidden_size": 8, "multimodal_dim": 8, "min_count": 2, "feature_grid": 2},

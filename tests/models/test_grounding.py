@@ -37,12 +37,11 @@ from deixis.models.grounding import (
 from deixis.models.installed import SHIPPED
 from deixis.models.matching.model import MatchingPipeline
 from deixis.models.photo_features import PhotoFeatures, compute_features
-from deixis.models.training.data import MatchingDataSettings
 from deixis.pictures.grounded import PhraseBoxes, draw_grounding
 from deixis.storage.artifacts import HUBNESS, WEIGHTS, find_damage, fingerprint_artifact
 from deixis.storage.checksums import BLOCK, CheckedFile, TensorFile
 from deixis.vision.encoder import FeatureMap
-from tests.models.coloured import SMALL, fit_cca
+from tests.models.coloured import fit_cca
 from tests.models.quarters import QUARTERS
 from tests.unchecked import without_checksums
 
@@ -146,17 +145,6 @@ def test_proposals_of_another_version_are_refused(grounder: RegionPipeline) -> N
     about = replace(grounder.provenance, proposals_fingerprint="0123")
     with pytest.raises(DeixisError, match="proposals head"):
         GrounderPipeline(grounder.model, about).ground(CAT, "A cat.")
-
-
-@pytest.fixture(params=[0.0, 2.0], ids=["looks", "looks and places"])
-def cca(quarters: Dataset, request: pytest.FixtureRequest) -> EmbeddingPipeline:
-    data = MatchingDataSettings(train_on="phrases", max_proposals=3, location_weight=request.param)
-    return fit_cca(quarters, replace(SMALL, embedding_dim=3), data)
-
-
-@pytest.fixture
-def features(cca: EmbeddingPipeline, quarters: Dataset) -> PhotoFeatures:
-    return cca.features(quarters, quarters.split("dev"), regions=True)
 
 
 def plain_scores(cca: EmbeddingPipeline, photo: FeatureMap, boxes: npt.ArrayLike, phrases: list[str]) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,7 @@ from deixis.storage.artifacts import CONFIG, WEIGHTS
 from deixis.vision import encoders
 from deixis.vision.feature_store import import_features
 from tests.models.coloured import SMALL, fit_cca
-from tests.unchecked import without_checksums
+from tests.unchecked import change_config
 from tests.vision.feature_store.small import colour_encoder
 
 SENTENCES = ["A red wall.", "Everything here is blue.", "words nobody has seen", ""]
@@ -112,12 +111,6 @@ def test_a_directory_without_a_model_is_never_replaced(pipeline: Pipeline, datas
     assert list(Dataset(dataset.path).photos) == list(dataset.photos)
     assert (tmp_path / "thesis" / "thesis.txt").exists()
     pipeline.save_pretrained(tmp_path / "thesis" / "inside")
-
-
-def change_config(folder: Path, **changes: object) -> None:
-    without_checksums(folder)
-    document = json.loads((folder / CONFIG).read_text())
-    (folder / CONFIG).write_text(json.dumps(document | changes))
 
 
 @pytest.mark.parametrize(

@@ -42,21 +42,9 @@ from deixis.models.training import runner as training_runner
 from deixis.papers import runner
 from deixis.papers import scores as row_scores
 from deixis.papers.results import ModelScores, RowResult, score_caption_texts
-from deixis.papers.runner import (
-    COMMON_PHRASES,
-    TableRunner,
-    add_common_phrases,
-    required_models,
-    row_applies,
-)
-from deixis.papers.scores import (
-    combined_scores,
-    score_captions,
-    score_grounding,
-    score_task,
-    scores_from_predictions,
-)
-from deixis.papers.tables import CaptionOptions, Recipe, Table, Training, Weights, find_table
+from deixis.papers.runner import COMMON_PHRASES, TableRunner, add_common_phrases, required_models, row_applies
+from deixis.papers.scores import combined_scores, score_captions, score_grounding, score_task, scores_from_predictions
+from deixis.papers.tables import CaptionOptions, RowRecipe, Table, Training, Weights, find_table
 from deixis.papers.training import ExperimentFolder, TableModels, check_changes
 from deixis.storage.progress import OnProgress, no_progress
 from tests.models.coloured import COLOURS
@@ -415,7 +403,7 @@ def test_rows_of_another_data_set_are_not_computed(quarters: Dataset, monkeypatc
 def test_a_recipe_without_a_model_is_an_error(quarters: Dataset) -> None:
     table = find_table("two-branch-5")
     [first, _] = table.rows
-    broken = replace(table, rows=(replace(first, recipe=Recipe("retrieval")),))
+    broken = replace(table, rows=(replace(first, recipe=RowRecipe("retrieval")),))
     with pytest.raises(DeixisError, match="retrieval"):
         make_runner(quarters, ()).run(broken)
 
@@ -437,11 +425,7 @@ def hm_lstm(quarters: Dataset, tmp_path: Path) -> TableRunner:
 
 @pytest.mark.parametrize(
     ("key", "name", "value"),
-    [
-        ("chain", "text_encoder", "chain"),
-        ("tree", "text_encoder", "tree-lstm"),
-        ("root-only", "phrase_weight", 0.0),
-    ],
+    [("chain", "text_encoder", "chain"), ("tree", "text_encoder", "tree-lstm"), ("root-only", "phrase_weight", 0.0)],
 )
 def test_a_variant_of_hm_lstm_differs_in_one_setting(hm_lstm: TableRunner, key: str, name: str, value: object) -> None:
     recipes = [find_table("hm-lstm-1").row(row).recipe for row in ("hm-lstm", key)]
@@ -573,10 +557,12 @@ def test_tables_score_each_caption_option_once(captioner: Captioner) -> None:
 def test_each_caption_option_has_its_own_stored_scores(captioner: Captioner) -> None:
     runner = captioner.runner
     options = [(1,), (5,), (10, "bleu"), (10, "cider"), (10, "cider", "photo")]
-    recipes = [Recipe("captions", CAPTIONER, caption_options=CaptionOptions(*each)) for each in options]
+    recipes = [RowRecipe("captions", CAPTIONER, caption_options=CaptionOptions(*each)) for each in options]
     abouts = [str(runner.about(recipe, 0)) for recipe in recipes]
     assert len(set(abouts)) == 5
-    assert "writing" not in runner.about(Recipe("retrieval", CAPTIONER), 0), "stored scores of other tasks stay valid"
+    assert "writing" not in runner.about(RowRecipe("retrieval", CAPTIONER), 0), (
+        "stored scores of other tasks stay valid"
+    )
 
 
 WORDS = ("a man", "A man", "the man", "a red hat", "two dogs")
@@ -705,7 +691,7 @@ def test_the_first_seed_chooses_for_all_and_a_diverged_training_is_not_chosen(
     trained: list[tuple[float, int, int]] = []
     original = TableRunner._compute
 
-    def compute(self: TableRunner, recipe: Recipe, seed: int, on_progress: OnProgress) -> ModelScores:
+    def compute(self: TableRunner, recipe: RowRecipe, seed: int, on_progress: OnProgress) -> ModelScores:
         values = self.models.settings(recipe.model, seed).to_json()  # type: ignore[arg-type]
         trained.append((values["learning_rate"], values["epochs"], seed))
         if values["learning_rate"] == 9:
@@ -727,7 +713,7 @@ def test_the_first_seed_chooses_for_all_and_a_diverged_training_is_not_chosen(
 def test_a_row_of_which_a_seed_diverged_is_listed_without_score_interval_or_verdict(
     quarters: Dataset, monkeypatch: pytest.MonkeyPatch, bad: set[int], half: str
 ) -> None:
-    def compute(self: TableRunner, recipe: Recipe, seed: int, on_progress: OnProgress) -> ModelScores:
+    def compute(self: TableRunner, recipe: RowRecipe, seed: int, on_progress: OnProgress) -> ModelScores:
         assert recipe.model is not None
         if recipe.model.settings.endswith("-one-way") and seed in bad and self.models.select_on == half:
             raise DivergedError("not finite")

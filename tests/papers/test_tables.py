@@ -12,7 +12,7 @@ from deixis.papers.tables import (
     NOT_OURS,
     CaptionOptions,
     Claim,
-    Recipe,
+    RowRecipe,
     Table,
     Training,
     find_table,
@@ -159,7 +159,7 @@ def test_a_file_of_tables_is_read(file: Path) -> None:
     model = Training(
         "toy", "papers/toy", ("size=3",), True, ("size=1", "size=2"), ("size",), Training("cca", repeated=False)
     )
-    assert (ours.recipe, ours.why_not) == (Recipe("captions", model, caption_options=CaptionOptions(beam=5)), "")
+    assert (ours.recipe, ours.why_not) == (RowRecipe("captions", model, caption_options=CaptionOptions(beam=5)), "")
     assert (theirs.recipe, theirs.why_not) == (None, NOT_OURS)
     assert (ours.part, ours.data) == ("(a)", "Flickr8k")
     assert ours.figures == (29.0, 24.39), "in our units"

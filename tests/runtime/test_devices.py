@@ -13,11 +13,7 @@ from torch import Tensor
 
 from deixis.errors import DeixisError
 from deixis.runtime import devices
-from deixis.runtime.devices import (
-    choose_device,
-    cpu_threads,
-    require_torch,
-)
+from deixis.runtime.devices import choose_device, cpu_threads, require_torch
 
 
 @pytest.fixture

@@ -5,17 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from simulated_crowd import (
-    ADVERSARY,
-    CARELESS,
-    HONEST,
-    SPAMMER,
-    TEAMS,
-    Kind,
-    SimulationResult,
-    Truth,
-    simulate_crowd,
-)
+from simulated_crowd import ADVERSARY, CARELESS, HONEST, SPAMMER, TEAMS, Kind, SimulationResult, Truth, simulate_crowd
 
 from deixis.annotate.export import export_photo
 from deixis.annotate.known_answers import add_known_photos
@@ -82,9 +72,7 @@ def test_the_settings_of_a_team_of_five_ask_for_more_than_a_careless_person_gets
     assert preset["rolling_accuracy"] > 1 - CARELESS.error_rate
 
 
-def test_all_photos_are_finished_and_chains_and_boxes_are_nearly_correct(
-    done: Done,
-) -> None:
+def test_all_photos_are_finished_and_chains_and_boxes_are_nearly_correct(done: Done) -> None:
     project, _, data = done
     found = read_progress(project)
     assert found.finished == found.photos == 8

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,7 @@ from deixis.storage.artifacts import (
     read_artifact,
     write_artifact,
 )
-from tests.unchecked import without_checksums
+from tests.unchecked import change_config, without_checksums
 
 
 class Line(Storable):
@@ -51,12 +50,6 @@ def folder(tmp_path: Path) -> Path:
     )
     write_artifact(tmp_path / "saved", whole)
     return tmp_path / "saved"
-
-
-def change_config(folder: Path, **changes: object) -> None:
-    without_checksums(folder)
-    document = json.loads((folder / CONFIG).read_text())
-    (folder / CONFIG).write_text(json.dumps(document | changes))
 
 
 def refused(folder: Path) -> str:

@@ -10,13 +10,7 @@ from pathlib import Path
 import pytest
 
 from deixis.storage.checksums import TOTALS, protect_tables
-from deixis.storage.commit_record import (
-    RECORD_ENDING,
-    count_commit,
-    find_lost_commits,
-    start_counting,
-    write_record,
-)
+from deixis.storage.commit_record import RECORD_ENDING, count_commit, find_lost_commits, start_counting, write_record
 
 
 def create(path: Path) -> sqlite3.Connection:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from deixis.storage.files import cache_folder, config_folder, data_folder, hash_file, is_file_name, is_relative_path
+from deixis.storage.files import (
+    cache_folder,
+    config_folder,
+    data_folder,
+    hash_file,
+    is_file_name,
+    is_relative_path,
+    open_regular,
+)
 
 
 @pytest.mark.parametrize("name", ["1", "a b", "a.b", "Bildschirmfoto\u202f3", "写真", "12:30", "...", "-x"])
@@ -37,6 +47,17 @@ def test_paths_that_leave_a_folder_are_refused(path: str) -> None:
 def test_the_hash_is_the_sha256_of_the_bytes(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a").write_bytes(content)
     assert hash_file(tmp_path / "a") == hashlib.sha256(content).hexdigest()
+
+
+def test_a_pipe_and_a_folder_are_refused_with_the_reason_and_their_path(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path, code, reason in (
+        (tmp_path / "pipe", errno.EINVAL, "not a regular file"),
+        (tmp_path, errno.EISDIR, os.strerror(errno.EISDIR)),
+    ):
+        with pytest.raises(OSError) as caught:  # noqa: PT011
+            open_regular(path)
+        assert (caught.value.errno, caught.value.strerror, caught.value.filename) == (code, reason, str(path))
 
 
 FOLDERS = [

@@ -30,7 +30,6 @@ from deixis.errors import DeixisError, PhotoError
 from deixis.storage.atomic import check_new_file, exclusive_lock, explain_os_errors, write_csv
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.storage.remote import is_remote, photo_path
-from deixis.storage.sidecars import write_caption
 
 if TYPE_CHECKING:
     from deixis.cluster import CaptionJob
@@ -193,6 +192,8 @@ def _readable(caption_all: CaptionAll, paths: Sequence[Path]) -> Iterator[tuple[
 
 
 def _write_xmp(photo: Path, text: str) -> None:
+    from deixis.storage.sidecars import write_caption
+
     try:
         write_caption(photo, text)
     except DeixisError as error:  # the other photos are still written

@@ -92,12 +92,7 @@ def retrieval(
     else:
         with _open_data(data, split, images, features) as on:
             found = evaluate_retrieval(
-                on,
-                systems,
-                shortlist=shortlist or 0,
-                folds=folds,
-                out=out if model else None,
-                all_matches=bool(curve),
+                on, systems, shortlist=shortlist or 0, folds=folds, out=out if model else None, all_matches=bool(curve)
             )
     _print(found, data, split, json)
     if curve:

@@ -38,11 +38,7 @@ _TOP = 100
 def features(
     data: Data,
     encoder: Annotated[
-        str | None,
-        option(
-            "NAME",
-            "Image encoder: deixis, efficientnet-lite2, timm:NAME or torchvision:NAME.",
-        ),
+        str | None, option("NAME", "Image encoder: deixis, efficientnet-lite2, timm:NAME or torchvision:NAME.")
     ] = None,
     import_: Annotated[
         Path | None,
@@ -79,10 +75,7 @@ def features(
     crops: Annotated[int, option("10", "With --encoder: add the mean over ten crops.", show_default=False)] = 0,
     proposals: Annotated[
         str | None,
-        option(
-            "NAME",
-            "With --encoder: add region proposals of head, edge-boxes, edge-boxes-dense or fixed.",
-        ),
+        option("NAME", "With --encoder: add region proposals of head, edge-boxes, edge-boxes-dense or fixed."),
     ] = None,
     top: Annotated[int | None, option("N", "With --proposals: maximum number per photo (default: 100).", min=1)] = None,
     images: Annotated[

@@ -278,12 +278,7 @@ def _print_report(report: IndexReport, into: str) -> None:
 
 
 def _describe_changes(report: IndexReport) -> str:
-    counts = {
-        "added": report.added,
-        "updated": report.updated,
-        "moved": report.moved,
-        "removed": report.removed,
-    }
+    counts = {"added": report.added, "updated": report.updated, "moved": report.moved, "removed": report.removed}
     changes = [f"{count:,} {name}" for name, count in counts.items() if count] or ["nothing new"]
     return ", ".join(changes + ([f"{len(report.skipped):,} skipped"] if report.skipped else []))
 

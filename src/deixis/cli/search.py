@@ -11,19 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deixis.cli.output import (
-    Index,
-    Json,
-    argument,
-    flag,
-    hint,
-    note,
-    option,
-    plural,
-    print_json,
-    show_name,
-    working,
-)
+from deixis.cli.output import Index, Json, argument, flag, hint, note, option, plural, print_json, show_name, working
 from deixis.errors import DeixisError
 from deixis.search.places import index_place, place_option
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from os import PathLike
 from pathlib import Path
-from socket import socket
 from typing import TYPE_CHECKING, Annotated
 
 from deixis.cli.output import Index, flag, hint, note, option, plural, progress, use_one_blas_thread, working
@@ -14,6 +13,8 @@ from deixis.search.places import index_place
 from deixis.storage.files import cache_folder
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from deixis.web.server import ServerAddress
 
 Host = Annotated[str, option("ADDRESS", "Address to listen on.")]

@@ -65,8 +65,7 @@ def table(
     runs: Annotated[Path | None, option("DIR", "Directory of models and scores (default: DATA/experiments).")] = None,
     images: Images = None,
     inputs: Annotated[
-        Inputs,
-        typer.Option(help="Encoder, proposals and text features: ours; those of the paper's recipe; or both."),
+        Inputs, typer.Option(help="Encoder, proposals and text features: ours; those of the paper's recipe; or both.")
     ] = Inputs.OURS,
     saved: Annotated[bool, flag("--saved", "Print what was computed before, and compute nothing.")] = False,
     json: Json = False,

@@ -20,14 +20,7 @@ import pyarrow.compute as pc
 from deixis.arrays import IntArray, expand_runs
 from deixis.data.names import NameIndex, photo_stem
 from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
-from deixis.data.tables import (
-    Manifest,
-    hash_tables,
-    open_tables,
-    read_manifest,
-    write_manifest,
-    write_tables,
-)
+from deixis.data.tables import Manifest, hash_tables, open_tables, read_manifest, write_manifest, write_tables
 from deixis.errors import DatasetError
 from deixis.storage.atomic import new_directory
 from deixis.storage.remote import allow_address, is_allowed, is_remote, photo_path

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from deixis.data.names import quote_text
 from deixis.errors import DatasetError
+from deixis.geometry import XYXY
 
 LARGEST_SIDE = 2**31 - 1
 """Maximum width or height of a photo: the largest int32."""
@@ -132,7 +133,7 @@ class Value:
             return floats
         return [item.number() for item in self.items()]
 
-    def corners(self) -> tuple[float, float, float, float]:
+    def corners(self) -> XYXY:
         x1, y1, x2, y2 = self.numbers(4)
         if x2 < x1 or y2 < y1:
             raise self.error("the box ends before it begins")

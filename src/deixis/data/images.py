@@ -501,16 +501,7 @@ def _open_checked(
         found = re.search(r"\((\d+) pixels\)", str(error))
         pixels = int(found[1]) if found and max_pixels is None else 0
         raise PhotoError(path, _too_many("its pixels", pixels) if pixels else "its pixels are too many") from None
-    except (
-        OSError,
-        ValueError,
-        SyntaxError,
-        EOFError,
-        TypeError,
-        RuntimeError,
-        MemoryError,
-        OverflowError,
-    ) as error:
+    except (OSError, ValueError, SyntaxError, EOFError, TypeError, RuntimeError, MemoryError, OverflowError) as error:
         reason = " ".join(str(error).split()).partition(". ")[0]  # without advice to programmers
         code = error.errno if isinstance(error, OSError) else None
         # Pillow's words for a decoder that got no memory.

@@ -15,7 +15,7 @@ from deixis.data.documents import read_text
 from deixis.data.formats import read_captions
 from deixis.data.formats.entities import read_entities
 from deixis.data.images import PhotoFile, find_photos, inspect_photo
-from deixis.data.names import NameIndex, Source, parse_name_list, photo_stem
+from deixis.data.names import CaptionSource, NameIndex, parse_name_list, photo_stem
 from deixis.data.records import AnnotationSource, Photo
 from deixis.errors import DatasetError, PhotoError
 from deixis.storage.atomic import explain_os_errors
@@ -131,7 +131,7 @@ def _read_split_list(split: str, path: Path) -> list[str]:
     return names
 
 
-def _read(file: CaptionFile, on_progress: OnProgress) -> Source:
+def _read(file: CaptionFile, on_progress: OnProgress) -> CaptionSource:
     on_progress(f"reading {file.path.name}", 0, None)
     source = read_captions(file.path, instances=file.instances)
     if file.split is None:
@@ -170,7 +170,7 @@ def _index_photos(folder: Path, report: ImportReport, on_progress: OnProgress) -
     return NameIndex(files)
 
 
-def _merge(caption_sources: Sequence[Source], entity_source: Source | None) -> Iterator[Photo]:
+def _merge(caption_sources: Sequence[CaptionSource], entity_source: CaptionSource | None) -> Iterator[Photo]:
     """Yield the photos of all files, first those of Entities. Id and splits come from the caption files, if any."""
     from_captions = chain.from_iterable(source.photos for source in caption_sources)
     if entity_source is None:

@@ -15,7 +15,7 @@ from deixis.storage.files import is_file_name
 
 
 @dataclass(frozen=True)
-class Source:
+class CaptionSource:
     """Photos read from a file, each once with all its captions. Boxes are in pixels of the size in the file."""
 
     kind: str
@@ -141,8 +141,8 @@ class CaptionCollector:
         if split:
             entry.splits[check_split_name(split, error)] = None
 
-    def source(self, kind: str) -> Source:
-        return Source(kind, self._photos(), len(self._entries))
+    def source(self, kind: str) -> CaptionSource:
+        return CaptionSource(kind, self._photos(), len(self._entries))
 
     def _photos(self) -> Iterator[Photo]:
         for photo_id, entry in self._entries.items():

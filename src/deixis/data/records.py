@@ -155,7 +155,7 @@ class Box:
     ('7',)
     """
 
-    xyxy: tuple[float, float, float, float]
+    xyxy: geometry.XYXY
     chains: tuple[str, ...] = ()
     label: str | None = None
 
@@ -226,7 +226,7 @@ class Photo:
         """
         return tuple(box for box in self.boxes if chain in box.chains)
 
-    def union_boxes(self) -> dict[str, tuple[float, float, float, float]]:
+    def union_boxes(self) -> dict[str, geometry.XYXY]:
         """Return the smallest box around all boxes of each chain that has boxes.
 
         Examples
@@ -234,7 +234,7 @@ class Photo:
         >>> Photo("1", boxes=(Box((0, 0, 5, 5), ("7",)), Box((1, 2, 9, 4), ("7",)))).union_boxes()
         {'7': (0, 0, 9, 5)}
         """
-        found: dict[str, tuple[float, float, float, float]] = {}
+        found: dict[str, geometry.XYXY] = {}
         for box in self.boxes:
             for chain in box.chains:
                 a, b = found.get(chain, box.xyxy), box.xyxy

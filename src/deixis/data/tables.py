@@ -48,7 +48,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
 }
 _PHOTOS_PER_BATCH = 2000
 
-Row = tuple[Any, ...]
+_Row = tuple[Any, ...]
 
 
 def _table_path(folder: Path, name: str) -> Path:
@@ -77,12 +77,12 @@ def write_tables(photos: Iterable[Photo], folder: Path) -> dict[str, int]:
 class _TableWriter:
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self.schema = schema
-        self.rows: list[Row] = []
+        self.rows: list[_Row] = []
         self.count = 0
         self._sink = pa.OSFile(str(path), "wb")
         self._writer = pa.ipc.new_file(self._sink, schema)
 
-    def add(self, row: Row) -> int:
+    def add(self, row: _Row) -> int:
         self.rows.append(row)
         self.count += 1
         return self.count - 1

@@ -19,9 +19,9 @@ from deixis.errors import DeixisError
 from deixis.evaluation.items import Item, Protocol, indices_by_type
 from deixis.evaluation.predictions import Prediction
 from deixis.evaluation.ranked_boxes import IOU
-from deixis.geometry import Boxes
+from deixis.geometry import XYXY, Boxes
 
-FixedBox = tuple[float, float, float, float]
+FixedBox = XYXY
 
 _COARSE = 10
 _FINE = (20, 40, 80, 160)

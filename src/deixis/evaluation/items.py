@@ -46,7 +46,7 @@ class Item:
     phrase: str
     types: tuple[str, ...]
     # All boxes of the chain, at least one: pixels of the photo, 0-based, end exclusive
-    boxes: tuple[tuple[float, float, float, float], ...]
+    boxes: tuple[geometry.XYXY, ...]
     size: tuple[int, int] | None = None  # width and height of the photo if known; only the blind baselines need it
 
     def gold(self, protocol: Protocol) -> geometry.Boxes:
@@ -151,7 +151,7 @@ class Regions:
     """The regions and phrases of some photos."""
 
     # Union box and photo index of each region
-    boxes: tuple[tuple[float, float, float, float], ...]
+    boxes: tuple[geometry.XYXY, ...]
     photo_of_region: tuple[int, ...]
     # Text and photo index of each phrase
     phrases: tuple[str, ...]
@@ -170,7 +170,7 @@ def sentences_of(photos: Iterable[Photo]) -> Sentences:
 
 def regions_of(photos: Iterable[Photo]) -> Regions:
     """Return the regions and phrases of some photos, in the order of score matrices."""
-    boxes: list[tuple[float, float, float, float]] = []
+    boxes: list[geometry.XYXY] = []
     photo_of_region: list[int] = []
     phrases: list[str] = []
     photo_of_phrase: list[int] = []

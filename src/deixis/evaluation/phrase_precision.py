@@ -16,18 +16,8 @@ import numpy.typing as npt
 from deixis import geometry
 from deixis.arrays import AnyArray, BoolArray, IntArray, expand_runs
 from deixis.errors import DeixisError
-from deixis.evaluation.average_precision import (
-    ApRule,
-    Hits,
-    PhotoRanking,
-    mean_precision,
-)
-from deixis.evaluation.intervals import (
-    GroupScores,
-    Result,
-    bootstrap_groups,
-    values_of,
-)
+from deixis.evaluation.average_precision import ApRule, Hits, PhotoRanking, mean_precision
+from deixis.evaluation.intervals import GroupScores, Result, bootstrap_groups, values_of
 from deixis.evaluation.items import Item, Protocol, check_protocol, distinct_phrases, indices_by_type, most_frequent
 from deixis.evaluation.ranked_boxes import IOU, Overlaps
 from deixis.evaluation.score_matrix import ScoreBlocks, Scores, as_blocks, as_comparable, check_finite, iterate_blocks

@@ -24,14 +24,7 @@ import numpy.typing as npt
 
 from deixis.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from deixis.errors import DeixisError
-from deixis.evaluation.score_matrix import (
-    Scores,
-    as_blocks,
-    as_comparable,
-    check_finite,
-    gather,
-    iterate_blocks,
-)
+from deixis.evaluation.score_matrix import Scores, as_blocks, as_comparable, check_finite, gather, iterate_blocks
 
 TIE_RULE = "pessimistic: a wrong answer with the score of the best right one is ranked before it"
 

@@ -26,15 +26,7 @@ import numpy.typing as npt
 
 from deixis.arrays import BoolArray, FloatArray, IntArray, expand_runs
 from deixis.errors import DeixisError
-from deixis.evaluation.intervals import (
-    Comparison,
-    Interval,
-    Result,
-    Statistic,
-    bootstrap_all,
-    mean_over,
-    values_of,
-)
+from deixis.evaluation.intervals import Comparison, Interval, Result, Statistic, bootstrap_all, mean_over, values_of
 from deixis.evaluation.ranks import (
     TIE_RULE,
     Pairs,

@@ -260,17 +260,26 @@ CHUNK_TEMPLATES = read_templates("""
 """)
 
 
-class Tagger:
+class _Labeller:
+    """A sequence model with its facts and templates."""
+
+    FOLDER: ClassVar[str]
+    TEMPLATES: ClassVar[tuple[Template, ...]]
+
     def __init__(self, model: SequenceModel) -> None:
         self.model = model
         self._facts = WordFacts()
-        self._rows = FeatureRows(TAGGER_TEMPLATES, model.bits)
+        self._rows = FeatureRows(self.TEMPLATES, model.bits)
 
     @classmethod
     @cache
-    def shipped(cls) -> Tagger:
-        """The tagger of the package, loaded once."""
-        return Tagger(SequenceModel.load(MODELS / "tagger"))
+    def shipped(cls) -> Self:
+        """The model of the package, loaded once."""
+        return cls(SequenceModel.load(MODELS / cls.FOLDER))
+
+
+class Tagger(_Labeller):
+    FOLDER, TEMPLATES = "tagger", TAGGER_TEMPLATES
 
     def tag(self, tokens: Sequence[str]) -> list[str]:
         return self.model.decode(self._rows(self._facts(tokens)))
@@ -287,17 +296,8 @@ def tag(tokens: Sequence[str]) -> list[str]:
     return Tagger.shipped().tag(tokens)
 
 
-class Chunker:
-    def __init__(self, model: SequenceModel) -> None:
-        self.model = model
-        self._facts = WordFacts()
-        self._rows = FeatureRows(CHUNK_TEMPLATES, model.bits)
-
-    @classmethod
-    @cache
-    def shipped(cls) -> Chunker:
-        """The chunker of the package, loaded once."""
-        return Chunker(SequenceModel.load(MODELS / "chunker"))
+class Chunker(_Labeller):
+    FOLDER, TEMPLATES = "chunker", CHUNK_TEMPLATES
 
     def chunks(self, tokens: Sequence[str], tags: Sequence[str] | None = None) -> list[Span]:
         """Return the chunks of a sentence as token spans, in order, without overlaps.

@@ -17,12 +17,7 @@ from deixis.data.records import Photo
 from deixis.errors import DeixisError
 from deixis.evaluation.baselines import best_fixed_boxes
 from deixis.evaluation.box_sets import box_set_scores
-from deixis.evaluation.intervals import (
-    Comparison,
-    Result,
-    Statistic,
-    mean_of,
-)
+from deixis.evaluation.intervals import Comparison, Result, Statistic, mean_of
 from deixis.evaluation.items import (
     Item,
     Protocol,
@@ -62,7 +57,7 @@ if TYPE_CHECKING:
     from deixis.models.photo_features import PhotoFeatures
 
 Name = str | PathLike[str]
-Task = Literal["retrieval", "sentences", "regions", "grounding", "captions"]
+EvaluationTask = Literal["retrieval", "sentences", "regions", "grounding", "captions"]
 Reranking = Literal["none", "match", "bleu", "cider", "bleu-oracle", "cider-oracle"]
 
 _PAIRS_AT_ONCE = 1 << 22
@@ -112,7 +107,7 @@ class System:
     path: Name
     is_model: bool
 
-    def load(self, task: Task) -> Pipeline:
+    def load(self, task: EvaluationTask) -> Pipeline:
         """Open the model, and refuse it unless it can do the task."""
         pipeline = load(self.path)
         pipeline.require(task)
@@ -143,7 +138,7 @@ class Evaluation:
 
 
 def evaluate(
-    task: Task,
+    task: EvaluationTask,
     data: Name,
     *,
     model: Name | None = None,
@@ -254,7 +249,7 @@ def score_ranking(task: str, pipeline: Pipeline, on: EvaluationData) -> Retrieva
 
 
 def evaluate_ranking(
-    task: Task, on: EvaluationData, systems: Sequence[System], *, out: Name | None = None, **options: Any
+    task: EvaluationTask, on: EvaluationData, systems: Sequence[System], *, out: Name | None = None, **options: Any
 ) -> Evaluation:
     """Evaluate systems on a task of `MATRIX_TASKS`; `out` is a ``.npy`` file for the scores of a model."""
     _check_matrix_file(out)

@@ -17,7 +17,7 @@ from PIL import Image
 from deixis import geometry
 from deixis.arrays import Floats, code_step, dequantize, quantize, softmax
 from deixis.errors import DeixisError
-from deixis.geometry import Boxes
+from deixis.geometry import XYXY, Boxes
 from deixis.language.features.base import transform_in_chunks
 from deixis.language.sentence import Phrase, Sentence, parents
 from deixis.models.arguments import PhotoLike, check_list, check_path, check_text, check_vectors, open_image, type_name
@@ -87,10 +87,10 @@ class GroundedPhrase:
     text: str
     span: tuple[int, int]
     types: tuple[str, ...]
-    box: tuple[float, float, float, float]
+    box: XYXY
     region_probability: float | None
     presence: float | None = None
-    boxes: tuple[tuple[float, float, float, float], ...] = ()
+    boxes: tuple[XYXY, ...] = ()
     probabilities: tuple[float, ...] = ()
     guess: bool = False
     similarity: float | None = None
@@ -573,7 +573,7 @@ def load_embedding_model(model: str | PathLike[str]) -> EmbeddingPipeline:
     return cast(EmbeddingPipeline, pipeline)
 
 
-def _to_box(sides: Floats) -> tuple[float, float, float, float]:
+def _to_box(sides: Floats) -> XYXY:
     x1, y1, x2, y2 = map(float, sides)
     return x1, y1, x2, y2
 

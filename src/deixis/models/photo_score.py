@@ -22,12 +22,7 @@ from deixis.language.sentence import Sentence
 from deixis.models.arguments import OnePhotoOrMore, PhotoLike, as_list, check_list, check_text, is_one_photo
 from deixis.models.base import RegionInputs, read_regions
 from deixis.models.calibrator import LogisticCalibrator
-from deixis.models.grounding import (
-    EmbeddingPipeline,
-    RegionPipeline,
-    load_embedding_model,
-    load_grounding_model,
-)
+from deixis.models.grounding import EmbeddingPipeline, RegionPipeline, load_embedding_model, load_grounding_model
 from deixis.models.installed import SHIPPED
 from deixis.storage.checksums import unseal
 from deixis.storage.progress import OnProgress, no_progress

@@ -16,15 +16,7 @@ import numpy as np
 
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
-from deixis.models.arguments import (
-    OnePhotoOrMore,
-    PhotoLike,
-    as_list,
-    check_list,
-    check_path,
-    check_text,
-    is_one_photo,
-)
+from deixis.models.arguments import OnePhotoOrMore, PhotoLike, as_list, check_list, check_path, check_text, is_one_photo
 from deixis.models.installed import is_fast_name, model_folder, shipped_models
 from deixis.models.provenance import EncoderInfo, Provenance
 from deixis.models.registry import get_spec, has_model, model_names

@@ -14,14 +14,7 @@ import numpy as np
 
 from deixis.arrays import BoolArray
 from deixis.errors import DeixisError
-from deixis.evaluation.intervals import (
-    Interval,
-    Statistic,
-    bootstrap,
-    bootstrap_groups,
-    perplexity_of,
-    values_of,
-)
+from deixis.evaluation.intervals import Interval, Statistic, bootstrap, bootstrap_groups, perplexity_of, values_of
 from deixis.evaluation.retrieval import Ranking, percentage, ranking_statistics
 from deixis.storage.checksums import CheckedFile, FileChecks, seal, unseal
 from deixis.storage.files import read_regular
@@ -37,14 +30,14 @@ _VERSION = 2
 """Version 1 had no checksums, and no number."""
 
 
-Captions = Mapping[str, tuple[str, tuple[str, ...]]]
+CaptionsByPhoto = Mapping[str, tuple[str, tuple[str, ...]]]
 """For each photo id, the generated caption and the reference captions."""
 
 Likelihoods = Mapping[str, tuple[float, int]]
 """For each photo id, the bits that encode its reference captions, and their number of words and end tokens."""
 
 
-def score_caption_texts(captions: Captions, training: Iterable[str] | None = None) -> CaptionScores:
+def score_caption_texts(captions: CaptionsByPhoto, training: Iterable[str] | None = None) -> CaptionScores:
     """Score captions against their references; captions in `training` do not count as novel."""
     from deixis.evaluation.captions import caption_scores
 
@@ -60,7 +53,7 @@ class ModelScores:
     scores: Mapping[str, float]  # as in ``deixis evaluate``; those of a type or phrase have a prefix: people_r1
     rankings: Mapping[str, Ranking] = field(default_factory=dict)  # by direction, type or phrase
     about: Mapping[str, str] = field(default_factory=dict)  # encoder, text features and proposals
-    captions: Captions = field(default_factory=dict)  # generated and reference captions by photo
+    captions: CaptionsByPhoto = field(default_factory=dict)  # generated and reference captions by photo
     likelihoods: Likelihoods = field(default_factory=dict)  # of the reference captions, in the same order
     second_half: BoolArray | None = None  # (photos,) whether each photo is in the second half of the split
     kept: tuple[str, ...] = ()  # the choice, such as "epoch 7"; one for each half if the scores are crossed

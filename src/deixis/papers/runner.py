@@ -18,7 +18,7 @@ from deixis.papers.claims import ClaimTest, check_claims
 from deixis.papers.datasets import count_batches, count_chains, count_pairs, describe_recurrent_layer, identify_dataset
 from deixis.papers.results import DIVERGED, ModelScores, RowResult, cross_halves
 from deixis.papers.scores import score_captions, score_combined, score_detection, score_grounding, score_task
-from deixis.papers.tables import CaptionOptions, Claim, Recipe, Row, Table, Training
+from deixis.papers.tables import CaptionOptions, Claim, Row, RowRecipe, Table, Training
 from deixis.papers.training import HALVES, MissingScoresError, TableModels
 from deixis.storage.progress import OnProgress, no_progress
 
@@ -67,7 +67,7 @@ class TableRunner:
             for row in table.rows
             if row.recipe and row_applies(row, table, self.dataset)
         }
-        done: dict[Recipe, tuple[ModelScores, ...]] = {}
+        done: dict[RowRecipe, tuple[ModelScores, ...]] = {}
         for key, recipe in list(recipes.items()):
             ungrouped = replace(recipe, group="")
             if ungrouped not in done:
@@ -103,7 +103,7 @@ class TableRunner:
             claim for claim in claims if not claim.needs or claim.needs in (*self.models.inputs, *self.models.changes)
         ]
 
-    def prepare(self, recipe: Recipe) -> Recipe:
+    def prepare(self, recipe: RowRecipe) -> RowRecipe:
         if recipe.task != "regions" or recipe.model is None:
             return recipe
         return replace(recipe, model=self.models.for_regions(recipe.model))
@@ -113,13 +113,13 @@ class TableRunner:
         """The split that chooses epochs and settings."""
         return validation_split(self.dataset)
 
-    def alternatives(self, recipe: Recipe) -> list[Recipe]:
+    def alternatives(self, recipe: RowRecipe) -> list[RowRecipe]:
         """The row with each of the models that the validation split chooses from."""
         if recipe.model is None or recipe.counts_only:
             return [recipe]
         return [replace(recipe, model=each) for each in self.models.alternatives(recipe.model)]
 
-    def _score_seeds(self, recipe: Recipe, label: str) -> Iterator[ModelScores]:
+    def _score_seeds(self, recipe: RowRecipe, label: str) -> Iterator[ModelScores]:
         """Score a row with the epochs and the settings that the validation split chooses, once for each seed."""
         seeds = self.seeds if is_repeated(recipe) else 1
         for seed in range(seeds):
@@ -131,7 +131,7 @@ class TableRunner:
                 found.append(_with_choice(scores, choice) if alternatives > 1 else scores)
             yield cross_halves(*found) if len(found) == 2 else found[0]
 
-    def choices(self, recipe: Recipe) -> list[Choice]:
+    def choices(self, recipe: RowRecipe) -> list[Choice]:
         """How a row is scored: by one choice of its model, or by one on each half of the photos.
 
         There are two if the validation split is scored itself: each half is scored with the choice of the other half.
@@ -150,7 +150,7 @@ class TableRunner:
             for number, runner in enumerate(runners)
         ]
 
-    def scores(self, recipe: Recipe, seed: int, label: str) -> ModelScores:
+    def scores(self, recipe: RowRecipe, seed: int, label: str) -> ModelScores:
         """The scores of one model, computed now if they were not computed before."""
 
         def compute() -> ModelScores:
@@ -162,7 +162,7 @@ class TableRunner:
 
         return self.models.runs.scores(recipe.task, self.about(recipe, seed), compute)
 
-    def about(self, recipe: Recipe, seed: int) -> dict[str, Any]:
+    def about(self, recipe: RowRecipe, seed: int) -> dict[str, Any]:
         """Return everything that determines the scores."""
         about: dict[str, Any] = {"task": recipe.task, "data": self.dataset.manifest.hash}
         if not recipe.counts_only:
@@ -176,7 +176,7 @@ class TableRunner:
             about["writing"] = asdict(recipe.caption_options)
         return about
 
-    def _compute(self, recipe: Recipe, seed: int, on_progress: OnProgress) -> ModelScores:
+    def _compute(self, recipe: RowRecipe, seed: int, on_progress: OnProgress) -> ModelScores:
         models = replace(self.models, on_progress=on_progress)
         if recipe.task == "statistics":
             return count_chains(self.dataset)
@@ -220,18 +220,18 @@ class Choice:
 
     chooser: TableRunner
     scorer: TableRunner
-    alternatives: tuple[Recipe, ...]
+    alternatives: tuple[RowRecipe, ...]
     second_half: bool | None = None  # the half of the photos that chooses; None for all
     label: str = ""
 
     @property
-    def searched(self) -> list[Recipe]:
+    def searched(self) -> list[RowRecipe]:
         """The recipes whose scores choose; none if there is only one alternative."""
         if len(self.alternatives) < 2:
             return []
         return [replace(each, caption_options=CaptionOptions()) for each in self.alternatives]
 
-    def best(self, label: str) -> Recipe:
+    def best(self, label: str) -> RowRecipe:
         """The best alternative; they are scored now if they were not scored before."""
         if len(self.alternatives) < 2:
             return self.alternatives[0]
@@ -248,7 +248,7 @@ def _with_choice(scores: ModelScores, choice: Choice) -> ModelScores:
     return replace(scores, kept=tuple(f"{chosen} {each}".strip() for each in scores.kept or ("",)))
 
 
-def settings_tried(alternatives: Sequence[Recipe]) -> tuple[str, ...]:
+def settings_tried(alternatives: Sequence[RowRecipe]) -> tuple[str, ...]:
     """Return the settings of each alternative that not all of them have; empty if there is only one."""
     lists = [each.model.changes for each in alternatives if each.model]
     if len(lists) < 2:
@@ -298,7 +298,7 @@ def required_models(rows: Sequence[Row]) -> list[Training]:
     return [training for recipe in recipes for training in (recipe.model, recipe.parts) if training]
 
 
-def is_repeated(recipe: Recipe) -> bool:
+def is_repeated(recipe: RowRecipe) -> bool:
     return not recipe.counts_only and any(training.repeated for training in (recipe.model, recipe.parts) if training)
 
 

@@ -18,7 +18,7 @@ from deixis.errors import DeixisError
 Requirement = Literal["boxes", "train", "dev", "photos"]
 Count = Literal["statistics", "set-sizes", "batch-sizes", "recurrent-layer"]
 """Counts that need neither a trained model nor the scores of a split."""
-Task = Literal[Count, "retrieval", "sentences", "grounding", "detection", "regions", "captions"]
+RowTask = Literal[Count, "retrieval", "sentences", "grounding", "detection", "regions", "captions"]
 Weights = Literal["entities", "parts-alone", "two-branch"]
 """How the distances of two models are added: eq. 2 of Flickr30k Entities, its eq. 1 alone, or eq. 8 of two-branch
 networks."""
@@ -64,10 +64,10 @@ class CaptionOptions:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class RowRecipe:
     """Recipe of the figures of a row on a data set."""
 
-    task: Task
+    task: RowTask
     model: Training | None = None
     parts: Training | None = None  # a region–phrase model whose distances are added to those of `model`
     weights: Weights = "entities"  # how they are added
@@ -89,7 +89,7 @@ class Row:
     figures: tuple[float | None, ...]  # in our units, one per column; None where the paper has none
     part: str = ""  # the part of the table that the row belongs to
     lost: tuple[str, ...] = ()  # columns whose figure is missing from our copy of the paper's text
-    recipe: Recipe | None = None
+    recipe: RowRecipe | None = None
     why_not: str = ""  # why there is no recipe
     data: str = ""  # the data set of the figures, where a table has several
 
@@ -228,10 +228,10 @@ def _read_rows(part: Mapping[str, Any], columns: tuple[Column, ...], models: Map
         )
 
 
-def _read_recipe(entry: Mapping[str, Any], models: Mapping[str, Training]) -> Recipe:
+def _read_recipe(entry: Mapping[str, Any], models: Mapping[str, Training]) -> RowRecipe:
     options = {name: entry[name] for name in ("beam", "rerank", "feature", "distance", "bleu") if name in entry}
     others = {name: value for name, value in entry.items() if name not in options}
     for name in ("model", "parts"):
         if name in others:
             others[name] = models[others[name]]
-    return Recipe(**others, caption_options=CaptionOptions(**options))
+    return RowRecipe(**others, caption_options=CaptionOptions(**options))

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from deixis.errors import DatasetError
-from deixis.storage.files import READ_ERRORS
+from deixis.storage.checksums import READ_ERRORS
 
 MAX_FILE_BYTES = 64 * 2**20
 """Size limit of one annotation file. The largest of Flickr30k Entities has 20 kB."""

@@ -25,8 +25,8 @@ from safetensors.numpy import save_file
 from deixis.arrays import Floats, dequantize
 from deixis.errors import DeixisError, short_reason
 from deixis.storage.atomic import MARK, new_directory, new_file
-from deixis.storage.checksums import CheckedFile, FileChecks, TensorFile, seal, unseal
-from deixis.storage.files import READ_ERRORS, is_file_name
+from deixis.storage.checksums import READ_ERRORS, CheckedFile, FileChecks, TensorFile, seal, unseal
+from deixis.storage.files import is_file_name
 from deixis.storage.graphs import MAX_GRAPH_BYTES, SUFFIX, link_graph
 
 CONFIG = "config.json"
@@ -107,11 +107,7 @@ def write_artifact(folder: str | PathLike[str], artifact: Artifact, *, half: boo
 def write_into(folder: Path, artifact: Artifact, *, half: bool = False) -> None:
     """Write into an existing, empty directory, such as one that `new_directory` gives."""
     stored_as_half = half or artifact.half
-    document: dict[str, Any] = {
-        "kind": artifact.kind,
-        "settings": artifact.settings,
-        "parts": sorted(artifact.parts),
-    }
+    document: dict[str, Any] = {"kind": artifact.kind, "settings": artifact.settings, "parts": sorted(artifact.parts)}
     optional = {"half": stored_as_half, "graphs": sorted(artifact.graphs), "provenance": artifact.provenance}
     document |= {name: value for name, value in optional.items() if value}
     arrays = artifact.arrays.quantized() if isinstance(artifact.arrays, _StoredArrays) else artifact.arrays

@@ -13,22 +13,32 @@ invented one are all noticed. The function that the triggers call has to be regi
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import re
 import sqlite3
+import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 
 from deixis.storage.files import hash_file, open_regular, read_regular
+
+# SyntaxError and TokenError: numpy, for a damaged array header.
+READ_ERRORS = (
+    *(ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, RuntimeError, SyntaxError),
+    *(TypeError, ValueError, SafetensorError, TokenError, lzma.LZMAError, zipfile.BadZipFile, zlib.error),
+)
+"""Errors that libraries raise on damaged files."""
 
 BLOCK = 2**18
 """Bytes of a file that have one checksum."""

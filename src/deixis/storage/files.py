@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 import errno
-import hashlib
-import lzma
 import os
 import re
 import stat
 import sys
-import zipfile
-import zlib
 from pathlib import Path, PureWindowsPath
-from tokenize import TokenError
 from typing import IO, Any
-
-from safetensors import SafetensorError
-
-# SyntaxError and TokenError: numpy, for a damaged array header.
-READ_ERRORS = (
-    *(ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, RuntimeError, SyntaxError),
-    *(TypeError, ValueError, SafetensorError, TokenError, lzma.LZMAError, zipfile.BadZipFile, zlib.error),
-)
-"""Errors that libraries raise on damaged files."""
 
 _MAX_NAME_BYTES = 200
 """File systems allow 255; this leaves room for suffixes."""
@@ -95,6 +81,8 @@ def size_and_time(status: os.stat_result) -> tuple[int, int]:
 
 def hash_file(path: Path) -> str:
     """Return the SHA-256 of a file."""
+    import hashlib  # not at the start of every command
+
     with open_file(path) as file:
         content: Any = file  # as `file_digest` expects
         return hashlib.file_digest(content, "sha256").hexdigest()

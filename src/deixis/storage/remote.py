@@ -15,7 +15,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import SplitResult, quote, unquote, urlsplit
@@ -208,6 +207,8 @@ def _modified(about: dict[str, Any]) -> int:
             return _nanoseconds(value)
     for name in _CHECKSUM_KEYS:
         if (value := about.get(name)) is not None:
+            from hashlib import blake2b
+
             return int.from_bytes(blake2b(str(value).encode(), digest_size=7).digest(), "big")
     return 0
 

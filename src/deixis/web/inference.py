@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _CACHED_RESULTS = 1000
 T = TypeVar("T")
+Checked = TypeVar("Checked", "CaptionerPipeline", "Describer")
 
 
 @dataclass(frozen=True)
@@ -136,24 +137,20 @@ class InferenceService:
     def _describer(self) -> Describer:
         from deixis.models.pipeline import load
 
-        def load_describer() -> Describer:
-            describer = load("describer").describer
-            if self._given_grounder is not None:
-                describer.photo_model = self._given_grounder.photo_model
-            return describer
-
-        return self._load("describer", load_describer)
+        return self._load("describer", lambda: self._with_photo_model(load("describer").describer))
 
     def _captioner(self) -> CaptionerPipeline:
         from deixis.models.pipeline import DEFAULT_CAPTIONER, load
 
-        def load_captioner() -> CaptionerPipeline:
-            captioner = cast("CaptionerPipeline", load(DEFAULT_CAPTIONER))
-            if self._given_grounder is not None:
-                captioner.photo_model = self._given_grounder.photo_model
-            return captioner
+        return self._load(
+            "captioner", lambda: self._with_photo_model(cast("CaptionerPipeline", load(DEFAULT_CAPTIONER)))
+        )
 
-        return self._load("captioner", load_captioner)
+    def _with_photo_model(self, model: Checked) -> Checked:
+        """Let a model check what it says with the photo model of the index, which is open already."""
+        if self._given_grounder is not None:
+            model.photo_model = self._given_grounder.photo_model
+        return model
 
     def _load(self, name: str, load: Callable[[], T]) -> T:
         with self._loading:  # so that concurrent requests load a model once

@@ -296,11 +296,7 @@ _PICTURE: dict[str, Any] = {"responses": {200: _JPEG}, "response_class": Respons
 router = APIRouter(responses=_errors(400, 401, 403, 404, 413, 421, 422, 429, 500, 503))
 
 
-@router.get(
-    "/search",
-    summary="Photos for a sentence, or similar to a photo",
-    response_model=SearchResponse,
-)
+@router.get("/search", summary="Photos for a sentence, or similar to a photo", response_model=SearchResponse)
 async def search(
     context: Context,
     q: Annotated[SentenceText | None, Query(description="In English.")] = None,
@@ -344,12 +340,7 @@ def search_like(context: Context, photo: Uploaded, top: Top = 60, everything: Ev
     return search_response(None, context.photos.like(photo, top, everything=everything))
 
 
-@router.post(
-    "/preview",
-    summary="A JPEG of an uploaded photo, for browsers that cannot show its format",
-    responses={200: _JPEG},
-    response_class=Response,
-)
+@router.post("/preview", summary="A JPEG of an uploaded photo, for browsers that cannot show its format", **_PICTURE)
 @_in_threads("picture_executor")
 def preview(context: Context, photo: Uploaded) -> Response:
     width, height = map(str, photo.size)
@@ -417,11 +408,7 @@ async def download(context: Context, photos: Annotated[str, Form(description="Id
     return ZipDownload([(photo.path, photo.root) for photo in chosen])
 
 
-@router.post(
-    "/paths",
-    summary="The paths of photos; only for users of this machine",
-    response_model=None,
-)
+@router.post("/paths", summary="The paths of photos; only for users of this machine", response_model=None)
 @_in_threads("search_executor")
 def paths(context: Context, photos: Annotated[list[PhotoId], Body(min_length=1, max_length=MAX_PAGE)]) -> Response:
     if not context.is_local:
@@ -462,11 +449,7 @@ def photo(context: Context, photo_id: Id) -> PhotoDetails:
     return photo_details(context.photo(photo_id), context.photos.regions(photo_id))
 
 
-@router.get(
-    "/photos/{photo_id}/phrases",
-    summary="The phrases of a query, located in a photo",
-    response_model=Phrases,
-)
+@router.get("/photos/{photo_id}/phrases", summary="The phrases of a query, located in a photo", response_model=Phrases)
 @_in_threads("model_executor")
 def phrases(
     context: Context, photo_id: Id, q: Annotated[SentenceText, Query(description="As for a search.")]
@@ -477,33 +460,21 @@ def phrases(
     return Response(context.cached(("phrases", photo_id, q), locate), media_type=_JSON)
 
 
-@router.get(
-    "/photos/{photo_id}/thumbnail",
-    summary="A small JPEG of a photo",
-    **_PICTURE,
-)
+@router.get("/photos/{photo_id}/thumbnail", summary="A small JPEG of a photo", **_PICTURE)
 @_in_threads("picture_executor")
 def thumbnail(context: Context, photo_id: Id) -> Response:
     record = context.photo(photo_id)
     return _jpeg(context.photos.thumbnail(photo_id) or encode_jpeg(record.path, THUMBNAIL_SIDE, record.root))
 
 
-@router.get(
-    "/photos/{photo_id}/image",
-    summary="A large JPEG of a photo",
-    **_PICTURE,
-)
+@router.get("/photos/{photo_id}/image", summary="A large JPEG of a photo", **_PICTURE)
 @_in_threads("picture_executor")
 def image(context: Context, photo_id: Id, side: Annotated[int, Query(ge=64, le=MAX_SIDE)] = MAX_SIDE) -> Response:
     record = context.photo(photo_id)
     return _jpeg(encode_jpeg(record.path, side, record.root))
 
 
-@router.post(
-    "/ground",
-    summary="Boxes for the noun phrases of a sentence",
-    openapi_extra=body_schema(GroundRequest),
-)
+@router.post("/ground", summary="Boxes for the noun phrases of a sentence", openapi_extra=body_schema(GroundRequest))
 async def ground(request: Request, context: Context) -> Grounding:
     ask = context.inference.ground
     return await _respond(request, context, GroundRequest, lambda photo, parsed: ask(photo, parsed.sentence))
@@ -514,11 +485,7 @@ async def caption(request: Request, context: Context) -> Captions:
     return await _respond(request, context, CaptionRequest, lambda photo, _: context.inference.caption(photo))
 
 
-@router.post(
-    "/describe",
-    summary="Phrases for the regions of a photo",
-    openapi_extra=body_schema(DescribeRequest),
-)
+@router.post("/describe", summary="Phrases for the regions of a photo", openapi_extra=body_schema(DescribeRequest))
 async def describe(request: Request, context: Context) -> Description:
     ask = context.inference.describe
     return await _respond(

@@ -79,10 +79,7 @@ def test_the_line_of_the_release_without_its_second_bar_is_read(store):
     assert (photo.id, photo.captions[0].text) == ("2199200615", "A dog runs across the grass .")
 
 
-@pytest.mark.parametrize(
-    "line",
-    ["2.jpg| A dog runs .", "2.jpg", "2.jpg| 4", "2.jpg| 4|  ", " | 4| A dog ."],
-)
+@pytest.mark.parametrize("line", ["2.jpg| A dog runs .", "2.jpg", "2.jpg| 4", "2.jpg| 4|  ", " | 4| A dog ."])
 def test_other_bad_lines_are_named(store, refused, line):
     refused(store("results.csv", f"{HEADER}1.jpg| 0| A cat .\n{line}\n"), "line 3: ")
 

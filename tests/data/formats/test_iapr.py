@@ -82,17 +82,14 @@ def test_a_bad_document_is_named(store, refused, content, where):
     refused(store("iapr/00/25.eng", content).parents[1], f"00/25.eng: {where}")
 
 
-def test_two_documents_about_one_photo_are_refused(store):
-    folder = store("iapr/annotations/25.eng", document()).parents[1]
-    store("iapr/annotations_complete_eng/25.eng", document())
-    with pytest.raises(DatasetError, match=r"annotations_complete_eng/25\.eng: .*images/00/25\.jpg"):
-        list(read_captions(folder).photos)
-
-
-def test_two_photos_of_one_number_are_refused(store):
-    folder = store("iapr/a.eng", document()).parent
-    store("iapr/b.eng", document().replace("images/00", "images/01"))
-    with pytest.raises(DatasetError, match=r"images/00/25\.jpg.*images/01/25\.jpg"):
+@pytest.mark.parametrize(
+    ("photo", "problem"),
+    [("images/00", r"b/25\.eng: .*images/00/25\.jpg"), ("images/01", r"images/00/25\.jpg.*images/01/25\.jpg")],
+)
+def test_two_documents_about_one_photo_or_one_number_are_refused(store, photo, problem):
+    folder = store("iapr/a/25.eng", document()).parents[1]
+    store("iapr/b/25.eng", document().replace("images/00", photo))
+    with pytest.raises(DatasetError, match=problem):
         list(read_captions(folder).photos)
 
 

@@ -16,13 +16,7 @@ from deixis.errors import DeixisError
 
 def box(name, x, **more):
     value = {"x": x, "y": 20, "width": 10, "height": 50, "rotation": 0, "rectanglelabels": ["animals"]}
-    return {
-        "id": name,
-        "type": "rectanglelabels",
-        "original_width": 200,
-        "original_height": 100,
-        "value": value,
-    } | more
+    return {"id": name, "type": "rectanglelabels", "original_width": 200, "original_height": 100, "value": value} | more
 
 
 def span(name, start, end, **more):

@@ -28,10 +28,7 @@ LINES = [
         "filename": "a/1.jpg",
         "height": 50,
         "width": 60,
-        "grounding": {
-            "caption": "The guy is there.",
-            "regions": [{"bbox": [[1, 2, 30, 40]], "phrase": "The guy"}],
-        },
+        "grounding": {"caption": "The guy is there.", "regions": [{"bbox": [[1, 2, 30, 40]], "phrase": "The guy"}]},
     },
     {
         "filename": "2.jpg",
@@ -70,18 +67,18 @@ def dog(**changes: Any) -> Photo:
     return replace(photo, **changes)
 
 
-def test_photos_of_unknown_size_are_skipped(folder: Path) -> None:
-    write([dog(), dog(id="2", width=None)], folder)
-    assert [line["filename"] for line in lines_of(folder / "rest.jsonl")] == ["1.jpg"]
-
-
 @pytest.mark.parametrize(
-    "corners", [(5, 5, 5.5, 9), (5, 5, 9, 5), (-9, 0, 0.5, 9), (12, 0, 19, 9)], ids=["thin", "flat", "left", "right"]
+    "changes",
+    [
+        {"width": None},
+        *({"boxes": (Box(box, ("1",)),)} for box in [(5, 5, 5.5, 9), (5, 5, 9, 5), (-9, 0, 0.5, 9), (12, 0, 19, 9)]),
+    ],
+    ids=["unknown size", "thin", "flat", "left", "right"],
 )
-def test_boxes_with_less_than_a_pixel_in_the_photo_are_skipped(
-    corners: tuple[float, float, float, float], folder: Path
+def test_photos_of_unknown_size_and_boxes_with_less_than_a_pixel_in_the_photo_are_skipped(
+    changes: dict[str, Any], folder: Path
 ) -> None:
-    write([dog(), dog(id="2", boxes=(Box(corners, ("1",)),))], folder)
+    write([dog(), dog(id="2", **changes)], folder)
     assert [line["filename"] for line in lines_of(folder / "rest.jsonl")] == ["1.jpg"]
 
 

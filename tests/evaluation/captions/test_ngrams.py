@@ -4,9 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deixis.evaluation.captions.ngrams import (
-    order_by,
-)
+from deixis.evaluation.captions.ngrams import order_by
 
 
 @given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), max_size=30), st.booleans())

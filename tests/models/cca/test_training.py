@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,9 +48,9 @@ def learned(model: CCA) -> list[np.ndarray]:
     return [model.x_mean_, model.y_mean_, model.x_projection_, model.y_projection_, model.correlations_]
 
 
-def assert_same(one: CCA, other: CCA) -> None:
+def assert_same(one: CCA, other: CCA, rtol: float = 1e-3, atol: float = 1e-4) -> None:
     for left, right in zip(learned(one), learned(other), strict=True):
-        np.testing.assert_allclose(left, right, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(left, right, rtol, atol)
 
 
 def plainly_fitted(dataset: Dataset, photos: list[Photo]) -> CCA:
@@ -143,10 +144,8 @@ def phrase_pairs(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
     return np.stack(visual), np.stack(texts)
 
 
-def assert_nearly_same(one: CCA, other: CCA) -> None:
-    """Regions and phrases are kept in half precision."""
-    for left, right in zip(learned(one), learned(other), strict=True):
-        np.testing.assert_allclose(left, right, rtol=0.02, atol=0.02)
+assert_nearly_same = partial(assert_same, rtol=0.02, atol=0.02)
+"""Regions and phrases are kept in half precision."""
 
 
 def test_training_on_phrases_equals_a_plain_loop_over_the_mentions(quarters: Dataset) -> None:

@@ -108,9 +108,7 @@ def test_shared_phrases_may_be_passed_once() -> None:
     np.testing.assert_allclose(model.scores(visual, shared), model.scores(visual, written_out), atol=1e-6)
     for begin, end in ((0, 4), (1, 3), (2, 2)):
         np.testing.assert_allclose(
-            model.scores(visual, shared.run(begin, end)),
-            model.scores(visual, written_out)[:, begin:end],
-            atol=1e-6,
+            model.scores(visual, shared.run(begin, end)), model.scores(visual, written_out)[:, begin:end], atol=1e-6
         )
 
 

@@ -51,10 +51,7 @@ def test_the_error_about_an_unknown_name_lists_the_known_ones(name: str, line: s
 
 @pytest.mark.parametrize(
     ("name", "package", "extra"),
-    [
-        ("timm:a", "timm", "timm"),
-        ("torchvision:vgg19", "torchvision.models", "torchvision"),
-    ],
+    [("timm:a", "timm", "timm"), ("torchvision:vgg19", "torchvision.models", "torchvision")],
 )
 def test_the_error_about_a_missing_package_says_what_to_install(
     name: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch

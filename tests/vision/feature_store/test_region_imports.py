@@ -54,8 +54,7 @@ LAYOUTS: dict[str, Callable[[Path], None]] = {
         path, {"image_features": padded(FEATURES), "image_bb": padded(BOXES), "ids": NAMES}
     ),
     "adaptive.h5": lambda path: write_hdf5(
-        path,
-        {"image_features": FLAT, "image_bb": FLAT_BOXES, "pos_boxes": np.array([[0, 3], [3, 5]]), "ids": NAMES},
+        path, {"image_features": FLAT, "image_bb": FLAT_BOXES, "pos_boxes": np.array([[0, 3], [3, 5]]), "ids": NAMES}
     ),
     "groups.h5": lambda path: write_hdf5(
         path,

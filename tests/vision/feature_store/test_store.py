@@ -13,13 +13,7 @@ from PIL import Image
 from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError
 from deixis.storage import checksums
-from deixis.vision.feature_store import (
-    Contents,
-    FeatureOptions,
-    FeatureStore,
-    default_store_path,
-    update_store,
-)
+from deixis.vision.feature_store import Contents, FeatureOptions, FeatureStore, default_store_path, update_store
 from deixis.vision.proposals import Proposals
 from tests.vision.feature_store.small import Corners, colour_encoder, draw, everything, make_data
 

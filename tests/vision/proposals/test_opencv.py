@@ -32,12 +32,9 @@ def test_a_contour_is_strongest_where_colours_meet_and_has_the_angle_of_its_norm
     assert abs(apart) < 3
 
 
-def test_colours_of_equal_lightness_have_a_contour() -> None:
+def test_colours_of_equal_lightness_have_a_contour_and_invisible_noise_has_none() -> None:
     strength, _ = contours(cv2, step_across(0, dark=(0xC0, 0, 0), light=(0, 0x6E, 0)), blur=2.0)
     assert strength[30, 30] > 0.9
-
-
-def test_invisible_noise_is_no_contour() -> None:
     strength, _ = contours(cv2, step_across(0, dark=(100, 100, 100), light=(101, 101, 101)), blur=2.0)
     assert strength.max() < 0.1
 

@@ -20,10 +20,7 @@ from deixis.vision.proposals.opencv import EdgeBoxes, EdgeBoxesSettings
 
 UNUSED = FeatureMap(np.zeros((1, 1, 1), np.float32), np.zeros(1, np.float32), (1, 1))
 WHOLE = FixedProposer([[0, 0, 1, 1]])
-QUICK: dict[str, Proposer] = {
-    "edge-boxes": EdgeBoxes(EdgeBoxesSettings(side=90)),
-    "fixed": shipped_boxes(),
-}
+QUICK: dict[str, Proposer] = {"edge-boxes": EdgeBoxes(EdgeBoxesSettings(side=90)), "fixed": shipped_boxes()}
 
 
 @pytest.fixture(params=QUICK)
@@ -108,10 +105,7 @@ def test_everything_that_affects_boxes_changes_the_fingerprint() -> None:
     pytest.importorskip("cv2.ximgproc", reason="needs the extra 'proposals'")
     alike = [(EdgeBoxes(), EdgeBoxes()), (WHOLE, FixedProposer([[0, 0, 1, 1]]))]
     assert all(one.fingerprint == same.fingerprint for one, same in alike)
-    others = [
-        EdgeBoxes(EdgeBoxesSettings(blur=3.0)),
-        FixedProposer([[0, 0, 0.5, 1]]),
-    ]
+    others = [EdgeBoxes(EdgeBoxesSettings(blur=3.0)), FixedProposer([[0, 0, 0.5, 1]])]
     assert len({proposer.fingerprint for proposer in [*(one for one, _ in alike), *others]}) == 4
 
 

@@ -29,7 +29,7 @@ from deixis.data.formats import (
     table,
 )
 from deixis.data.formats.content import Content
-from deixis.data.names import Source, quote_text
+from deixis.data.names import CaptionSource, quote_text
 from deixis.data.records import Photo
 from deixis.errors import DatasetError, DeixisError
 from deixis.storage.atomic import new_directory
@@ -45,7 +45,7 @@ class Reader(Protocol):
         """Return whether the content has this format."""
         ...
 
-    def read(self, content: Content) -> Source:
+    def read(self, content: Content) -> CaptionSource:
         """Return the photos in the content."""
         ...
 
@@ -76,7 +76,7 @@ WRITERS: Mapping[str, Writer] = {
 }
 
 
-def read_captions(path: Path, *, instances: Path | None = None) -> Source:
+def read_captions(path: Path, *, instances: Path | None = None) -> CaptionSource:
     """Read photos and their captions from a file, or from a folder or zip of files.
 
     `instances` is a COCO file of boxes for COCO captions. Errors are raised at once or while iterating over the photos.

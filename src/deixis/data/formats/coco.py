@@ -34,7 +34,7 @@ from deixis.data.formats.common import (
     write_text,
 )
 from deixis.data.formats.content import Content, xywh_to_corners
-from deixis.data.names import PhotoIds, Source
+from deixis.data.names import CaptionSource, PhotoIds
 from deixis.data.records import ENTITY_TYPES, AnnotationSource, Box, Caption, Photo
 from deixis.errors import DatasetError
 
@@ -51,7 +51,7 @@ def recognizes(content: Content) -> bool:
     return False
 
 
-def read(content: Content) -> Source:
+def read(content: Content) -> CaptionSource:
     """Photos in the order of ``images``, captions in the order of ``annotations``."""
     document = Value(content.document, content.path)
     images = _by_key(document["images"].items())
@@ -60,7 +60,7 @@ def read(content: Content) -> Source:
         if key not in images:
             raise values[0]["image_id"].error("no such image")
     boxes = _read_instances(content.instances, images) if content.instances else {}
-    return Source(KIND, _photos(images, captions, boxes), len(images))
+    return CaptionSource(KIND, _photos(images, captions, boxes), len(images))
 
 
 def _by_key(values: list[Value]) -> dict[_Key, Value]:

@@ -14,10 +14,11 @@ from defusedxml import ElementTree as SafeElementTree
 
 from deixis.data.documents import Value, first_json, read_text
 from deixis.errors import DatasetError
+from deixis.geometry import XYXY
 from deixis.storage.archives import open_tree
 
 
-def xywh_to_corners(xywh: Sequence[float], value: Value) -> tuple[float, float, float, float]:
+def xywh_to_corners(xywh: Sequence[float], value: Value) -> XYXY:
     """Convert ``x, y, width, height``; errors name `value`. COCO has empty boxes and boxes outside of photos."""
     x, y, width, height = xywh
     if width < 0 or height < 0:

@@ -27,7 +27,7 @@ from deixis import geometry
 from deixis.data.documents import decode, read_text
 from deixis.data.formats.common import copy_photos, splits_of
 from deixis.data.formats.content import parse_xml
-from deixis.data.names import Source
+from deixis.data.names import CaptionSource
 from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo, with_mentioned
 from deixis.errors import DatasetError
 from deixis.storage.archives import Tree, open_tree
@@ -143,7 +143,7 @@ def _parse_size(text: str | None, file: str, name: str) -> int | None:
     return number
 
 
-def _corners(element: Element, file: str, number: int) -> tuple[float, float, float, float]:
+def _corners(element: Element, file: str, number: int) -> geometry.XYXY:
     values = []
     for name in ("xmin", "ymin", "xmax", "ymax"):
         text = element.findtext(name)
@@ -194,7 +194,7 @@ _LAYOUT = (["Sentences"], ["Annotations"])
 
 
 @contextmanager
-def read_entities(path: Path, include: Callable[[str], bool] = lambda photo_id: True) -> Iterator[Source]:
+def read_entities(path: Path, include: Callable[[str], bool] = lambda photo_id: True) -> Iterator[CaptionSource]:
     """Open the release, or the ``annotations.zip`` in its folder. Photos are sorted by id.
 
     Id lists next to ``Sentences`` (``train.txt``, ``dev.txt``, …) become splits. Captions listed in
@@ -220,7 +220,7 @@ def read_entities(path: Path, include: Callable[[str], bool] = lambda photo_id: 
                 listed = tuple(name for name, members in splits.items() if photo_id in members)
                 yield replace(photo, captions=captions, splits=listed)
 
-        yield Source(KIND, photos(), len(ids))
+        yield CaptionSource(KIND, photos(), len(ids))
 
 
 def _by_id(tree: Tree, folder: str, suffix: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from deixis.data.formats.content import Content
-from deixis.data.names import CaptionCollector, Source, error_at_line
+from deixis.data.names import CaptionCollector, CaptionSource, error_at_line
 
 FORM = (
     "Flickr8k's token.txt and Flickr30k's .token (NAME.jpg#0, tab, caption); "
@@ -32,7 +32,7 @@ def _is_results(content: Content) -> bool:
     return _HEADER.fullmatch(content.first_line) is not None
 
 
-def read(content: Content) -> Source:
+def read(content: Content) -> CaptionSource:
     """Return photos in the order of the file, captions in the order of their numbers."""
     collector = CaptionCollector()
     is_results = _is_results(content)

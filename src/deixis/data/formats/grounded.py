@@ -6,12 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from deixis.data.records import NOT_VISUAL, Box, Caption, Chain, Mention
-
-XYXY = tuple[float, float, float, float]
+from deixis.geometry import XYXY
 
 
 @dataclass(slots=True)
-class GroundedPhrase:
+class PhraseWithBoxes:
     """A phrase of a caption with its boxes."""
 
     caption: int
@@ -29,7 +28,7 @@ class GroundedPhoto:
     """Collects the captions, phrases and boxes of a photo."""
 
     captions: list[str] = field(default_factory=list)
-    phrases: list[GroundedPhrase] = field(default_factory=list)
+    phrases: list[PhraseWithBoxes] = field(default_factory=list)
     labels: dict[XYXY, str] = field(default_factory=dict)  # categories of boxes
 
     def records(self) -> tuple[tuple[Caption, ...], tuple[Chain, ...], tuple[Box, ...]]:
@@ -59,8 +58,8 @@ class GroundedPhoto:
         return tuple(captions), tuple(chains.values()), tuple(drawn)
 
 
-def _without_overlaps(phrases: Iterable[GroundedPhrase]) -> list[GroundedPhrase]:
-    kept: list[GroundedPhrase] = []
+def _without_overlaps(phrases: Iterable[PhraseWithBoxes]) -> list[PhraseWithBoxes]:
+    kept: list[PhraseWithBoxes] = []
     for phrase in sorted(phrases, key=lambda each: (each.caption, each.start - each.end, each.start)):
         if not any(
             other.caption == phrase.caption and other.start < phrase.end and phrase.start < other.end for other in kept
@@ -69,7 +68,7 @@ def _without_overlaps(phrases: Iterable[GroundedPhrase]) -> list[GroundedPhrase]
     return sorted(kept, key=lambda phrase: (phrase.caption, phrase.start))
 
 
-def _assign_chains(phrases: Sequence[GroundedPhrase]) -> list[str | None]:
+def _assign_chains(phrases: Sequence[PhraseWithBoxes]) -> list[str | None]:
     """Return the chain of each phrase; None if it is not visual."""
     taken = {phrase.chain for phrase in phrases if phrase.chain is not None}
     free = (str(number) for number in range(1, len(phrases) + len(taken) + 1) if str(number) not in taken)

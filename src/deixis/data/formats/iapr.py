@@ -19,7 +19,7 @@ from pathlib import Path
 from xml.etree.ElementTree import Element  # for types only
 
 from deixis.data.formats.content import Content, parse_xml
-from deixis.data.names import PhotoIds, Source
+from deixis.data.names import CaptionSource, PhotoIds
 from deixis.data.records import AnnotationSource, Caption, Photo
 from deixis.errors import DatasetError
 from deixis.storage.archives import open_tree
@@ -35,9 +35,9 @@ def recognizes(content: Content) -> bool:
     return any(name.endswith(_SUFFIX) for name in content.names)
 
 
-def read(content: Content) -> Source:
+def read(content: Content) -> CaptionSource:
     names = [name for name in content.names if name.endswith(_SUFFIX)]
-    return Source(KIND, _photos(content.path, names), len(names))
+    return CaptionSource(KIND, _photos(content.path, names), len(names))
 
 
 def _photos(path: Path, files: list[str]) -> Iterator[Photo]:

@@ -28,7 +28,7 @@ from typing import Any
 from deixis.data.documents import Value, parse_line
 from deixis.data.formats.common import compact_number, copy_photos, write_text
 from deixis.data.formats.content import Content
-from deixis.data.names import CaptionCollector, Source, check_split_name, quote_text
+from deixis.data.names import CaptionCollector, CaptionSource, check_split_name, quote_text
 from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo, with_mentioned
 from deixis.storage.files import is_file_name, is_relative_path
 
@@ -45,10 +45,10 @@ def recognizes(content: Content) -> bool:
     return _is_full(first) or _is_simple(first)
 
 
-def read(content: Content) -> Source:
+def read(content: Content) -> CaptionSource:
     if _is_full(_first_record(content)):
         records = list(_records(content))
-        return Source(KIND, _full_photos(records), len(records))
+        return CaptionSource(KIND, _full_photos(records), len(records))
     collector = CaptionCollector()
     for record in _records(content):
         _add_simple(collector, record)

@@ -19,7 +19,7 @@ from typing import Any
 from deixis.data.documents import Value
 from deixis.data.formats.common import copy_photos, file_name, json_document, sentences_of, splits_of, write_text
 from deixis.data.formats.content import Content
-from deixis.data.names import PhotoIds, Source, check_split_name
+from deixis.data.names import CaptionSource, PhotoIds, check_split_name
 from deixis.data.records import AnnotationSource, Caption, Photo
 
 KIND = "karpathy"
@@ -33,13 +33,13 @@ def recognizes(content: Content) -> bool:
     return False
 
 
-def read(content: Content) -> Source:
+def read(content: Content) -> CaptionSource:
     """Return photos in the order of the document; ``split`` (train, val, test, restval) becomes `Photo.splits`.
 
     Photos of restval are in train too, as in the papers that train on 113,287 photos of MS COCO.
     """
     images = Value(content.document, content.path)["images"].items()
-    return Source(KIND, _photos(images), len(images))
+    return CaptionSource(KIND, _photos(images), len(images))
 
 
 def _photos(images: list[Value]) -> Iterator[Photo]:

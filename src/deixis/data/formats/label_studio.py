@@ -35,8 +35,8 @@ from deixis.data.formats.common import (
     write_text,
 )
 from deixis.data.formats.content import Content
-from deixis.data.formats.grounded import XYXY, GroundedPhoto, GroundedPhrase
-from deixis.data.names import PhotoIds, Source, check_split_name
+from deixis.data.formats.grounded import GroundedPhoto, PhraseWithBoxes
+from deixis.data.names import CaptionSource, PhotoIds, check_split_name
 from deixis.data.records import ENTITY_TYPES, NOT_VISUAL, AnnotationSource, Photo
 from deixis.storage.files import is_file_name
 from deixis.storage.remote import split_url
@@ -53,7 +53,7 @@ _UPLOADED = re.compile(r"[0-9a-f]{8}-(?=.)")
 class _Regions:
     """The regions of a task by their ids."""
 
-    boxes: dict[str, XYXY] = field(default_factory=dict)
+    boxes: dict[str, geometry.XYXY] = field(default_factory=dict)
     labels: dict[str, str | None] = field(default_factory=dict)
     chains: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of boxes
     spans: list[tuple[str, Value]] = field(default_factory=list)
@@ -68,9 +68,9 @@ def recognizes(content: Content) -> bool:
     return False
 
 
-def read(content: Content) -> Source:
+def read(content: Content) -> CaptionSource:
     tasks = Value(content.document, content.path).items()
-    return Source(KIND, _photos(tasks), len(tasks))
+    return CaptionSource(KIND, _photos(tasks), len(tasks))
 
 
 def _photos(tasks: list[Value]) -> Iterator[Photo]:
@@ -169,7 +169,7 @@ def _ground(text: str, regions: _Regions) -> GroundedPhoto:
         boxes = tuple(dict.fromkeys(regions.boxes[box] for box in shown))
         place = start - starts[caption], end - starts[caption]
         note = _note(region)
-        photo.phrases.append(GroundedPhrase(caption, *place, boxes, types, chain, SCENE in note, NO_BOX in note))
+        photo.phrases.append(PhraseWithBoxes(caption, *place, boxes, types, chain, SCENE in note, NO_BOX in note))
     return photo
 
 
@@ -181,7 +181,7 @@ _SHOWN_BY = "shown by"
 _COLOURS = ("#f94144", "#f3a712", "#f9c74f", "#90be6d", "#43aa8b", "#4d96d9", "#b185db", "#adb5bd")
 _NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-Region = dict[str, Any]
+RegionJson = dict[str, Any]
 
 
 def write(photos: Iterable[Photo], folder: Path, *, images: Path | None = None) -> None:
@@ -203,7 +203,7 @@ def write(photos: Iterable[Photo], folder: Path, *, images: Path | None = None) 
     write_text(folder / "README.md", [_README])
 
 
-def _task(photo: Photo, result: list[Region]) -> dict[str, Any]:
+def _task(photo: Photo, result: list[RegionJson]) -> dict[str, Any]:
     data = {
         "image": f"/data/local-files/?d=images/{quote(file_name(photo))}",
         "captions": _text(photo),
@@ -219,7 +219,7 @@ def _text(photo: Photo) -> str:
     return "\n".join(re.sub(r"[\r\n]", " ", caption.text) for caption in photo.captions)
 
 
-def _boxes(photo: Photo) -> list[Region]:
+def _boxes(photo: Photo) -> list[RegionJson]:
     if photo.width is None or photo.height is None:
         return []
     regions = []
@@ -236,8 +236,8 @@ def _boxes(photo: Photo) -> list[Region]:
     return regions
 
 
-def _mentions(photo: Photo) -> list[Region]:
-    regions: list[Region] = []
+def _mentions(photo: Photo) -> list[RegionJson]:
+    regions: list[RegionJson] = []
     flags: dict[str | None, tuple[str, ...]] = {
         chain.id: tuple(flag for flag, is_set in ((SCENE, chain.scene), (NO_BOX, chain.no_box)) if is_set)
         for chain in photo.chains
@@ -259,7 +259,7 @@ def _with_note(chains: tuple[str, ...], flags: tuple[str, ...] = ()) -> dict[str
     return {"meta": {"text": [*(f"chain {chain}" for chain in chains), *flags]}} if chains else {}
 
 
-def _relations(photo: Photo) -> Iterator[Region]:
+def _relations(photo: Photo) -> Iterator[RegionJson]:
     """Yield relations from mentions to boxes, by the ids of `_mentions` and `_boxes`."""
     mentions = (mention for caption in photo.captions for mention in caption.mentions)
     for number, mention in enumerate(mentions):

@@ -24,8 +24,8 @@ from deixis import geometry
 from deixis.data.documents import Value, parse_line
 from deixis.data.formats.common import boxes_array, compact_number, copy_photos, file_name, splits_of, to_json
 from deixis.data.formats.content import Content
-from deixis.data.formats.grounded import XYXY, GroundedPhoto, GroundedPhrase
-from deixis.data.names import PhotoIds, Source
+from deixis.data.formats.grounded import GroundedPhoto, PhraseWithBoxes
+from deixis.data.names import CaptionSource, PhotoIds
 from deixis.data.records import AnnotationSource, Caption, Photo
 from deixis.errors import DatasetError
 
@@ -40,7 +40,7 @@ def recognizes(content: Content) -> bool:
     return False
 
 
-def read(content: Content) -> Source:
+def read(content: Content) -> CaptionSource:
     ids = PhotoIds()
     photos: dict[str, tuple[str, int | None, int | None, GroundedPhoto]] = {}
     for number, text in content.lines():
@@ -56,7 +56,7 @@ def read(content: Content) -> Source:
                 photo.labels[instance["bbox"].corners()] = label
         else:
             raise line.error('"grounding" is missing')
-    return Source(KIND, _photos(photos), len(photos))
+    return CaptionSource(KIND, _photos(photos), len(photos))
 
 
 def _photos(photos: dict[str, tuple[str, int | None, int | None, GroundedPhoto]]) -> Iterator[Photo]:
@@ -69,13 +69,13 @@ def _add_caption(photo: GroundedPhoto, grounding: Value) -> None:
     text = grounding["caption"].nonblank_text()
     number = len(photo.captions)
     photo.captions.append(text)
-    boxes: dict[tuple[int, int], dict[XYXY, None]] = {}
+    boxes: dict[tuple[int, int], dict[geometry.XYXY, None]] = {}
     for region in grounding.items_at("regions"):
         found = boxes.setdefault(_span(region, text), {})
         bbox = region["bbox"]
         nested = isinstance(bbox.value, list) and bool(bbox.value) and isinstance(bbox.value[0], list)
         found.update(dict.fromkeys(map(Value.corners, bbox.items() if nested else [bbox])))
-    photo.phrases += [GroundedPhrase(number, start, end, tuple(found)) for (start, end), found in boxes.items()]
+    photo.phrases += [PhraseWithBoxes(number, start, end, tuple(found)) for (start, end), found in boxes.items()]
 
 
 def _span(region: Value, caption: str) -> tuple[int, int]:

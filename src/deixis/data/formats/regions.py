@@ -23,8 +23,9 @@ from collections.abc import Iterator
 
 from deixis.data.documents import Value
 from deixis.data.formats.content import Content, xywh_to_corners
-from deixis.data.names import PhotoIds, Source
+from deixis.data.names import CaptionSource, PhotoIds
 from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
+from deixis.geometry import XYXY
 
 KIND = "region-phrases"
 FORM = "region phrases (images with regions, or Visual Genome's region_descriptions.json)"
@@ -37,17 +38,17 @@ def recognizes(content: Content) -> bool:
     return False
 
 
-def read(content: Content) -> Source:
+def read(content: Content) -> CaptionSource:
     """Return photos, regions and phrases in the order of the document."""
     document = Value(content.document, content.path)
     if isinstance(document.value, list):
         images = document.items()
-        return Source(KIND, _visual_genome(images), len(images))
+        return CaptionSource(KIND, _visual_genome(images), len(images))
     images = document["images"].items()
-    return Source(KIND, _photos(images), len(images))
+    return CaptionSource(KIND, _photos(images), len(images))
 
 
-_Region = tuple[str, tuple[float, float, float, float], list[str]]
+_Region = tuple[str, XYXY, list[str]]
 """Number, box and phrases."""
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from deixis.data.documents import parse_line
 from deixis.data.formats.content import Content
-from deixis.data.names import CaptionCollector, Source, error_at_line
+from deixis.data.names import CaptionCollector, CaptionSource, error_at_line
 from deixis.errors import DatasetError
 
 KIND = "table"
@@ -38,7 +38,7 @@ def recognizes(content: Content) -> bool:
     return _layout(content.first_line) is not None
 
 
-def read(content: Content) -> Source:
+def read(content: Content) -> CaptionSource:
     layout = _layout(content.first_line)
     if layout is None:
         raise DatasetError(f"{content.path}: the header has no column for photos or none for sentences")

@@ -5,18 +5,6 @@ compares them.
 """
 
 from deixis.evaluation.captions.results_file import match_results, read_results
-from deixis.evaluation.captions.scores import (
-    CaptionScores,
-    caption_scores,
-    compare_captions,
-    perplexity_scores,
-)
+from deixis.evaluation.captions.scores import CaptionScores, caption_scores, compare_captions, perplexity_scores
 
-__all__ = [
-    "CaptionScores",
-    "caption_scores",
-    "compare_captions",
-    "match_results",
-    "perplexity_scores",
-    "read_results",
-]
+__all__ = ["CaptionScores", "caption_scores", "compare_captions", "match_results", "perplexity_scores", "read_results"]

@@ -42,13 +42,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deixis.arrays import BoolArray, FloatArray, IntArray, expand_runs
-from deixis.evaluation.captions.meteor_matches import (
-    EXACT,
-    SHIPPED_PARAPHRASES,
-    Matches,
-    Phrase,
-    find_matches,
-)
+from deixis.evaluation.captions.meteor_matches import EXACT, SHIPPED_PARAPHRASES, Matches, PhraseWords, find_matches
 from deixis.evaluation.captions.ngrams import (
     CaptionSet,
     EncodedSentences,
@@ -124,7 +118,7 @@ _SUBSTITUTIONS = tuple(
 
 
 @cache
-def normalize_word(word: str, before_letter: bool) -> Phrase:
+def normalize_word(word: str, before_letter: bool) -> PhraseWords:
     """Normalize one word."""
     parts = _split_word(word)
     if not parts or not parts[-1].endswith("."):
@@ -147,7 +141,7 @@ def starts_with_letter(word: str) -> bool:
 
 
 @cache
-def _split_word(word: str) -> Phrase:
+def _split_word(word: str) -> PhraseWords:
     """The parts of a word, before the final full stop is treated."""
     if word.isascii() and word.isalnum():
         return (word,)

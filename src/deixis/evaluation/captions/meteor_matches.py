@@ -28,7 +28,7 @@ SHIPPED_PARAPHRASES = DATA_DIR / "meteor-paraphrases-en.gz"
 
 EXACT, STEM, SYNONYM, PARAPHRASE = range(4)
 
-Phrase = tuple[str, ...]
+PhraseWords = tuple[str, ...]
 
 _LOOKUPS_PER_BATCH = 1 << 18
 _HASH_BITS = 22
@@ -248,9 +248,9 @@ class PhraseTable:
     pairs: IntArray  # the two phrase numbers of each pair
 
     @classmethod
-    def from_pairs(cls, pairs: Iterable[tuple[Phrase, Phrase]]) -> PhraseTable:
+    def from_pairs(cls, pairs: Iterable[tuple[PhraseWords, PhraseWords]]) -> PhraseTable:
         """Number the words and phrases of some pairs."""
-        numbers: dict[Phrase, int] = {}
+        numbers: dict[PhraseWords, int] = {}
         flat = [numbers.setdefault(phrase, len(numbers)) for phrase in chain.from_iterable(pairs)]
         ids: dict[str, int] = {}
         words = np.array([ids.setdefault(word, len(ids)) for phrase in numbers for word in phrase], dtype=np.int64)
@@ -279,7 +279,7 @@ def _shipped_table() -> PhraseTable:
     return PhraseTable.from_pairs(_read_pairs(SHIPPED_PARAPHRASES))
 
 
-def _read_pairs(path: Path) -> Iterator[tuple[Phrase, Phrase]]:
+def _read_pairs(path: Path) -> Iterator[tuple[PhraseWords, PhraseWords]]:
     try:
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             for number, _ in enumerate(lines):

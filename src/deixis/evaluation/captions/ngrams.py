@@ -237,14 +237,14 @@ class References:
         counts = _count_ngrams(captions, number)
         self.ngrams = [_ReferenceNgrams(*each, photo, photos) for each in zip(known, counts, strict=True)]
 
-    def compare_by_photo(self, sentences: EncodedSentences, photos: IntArray) -> Comparison:
+    def compare_by_photo(self, sentences: EncodedSentences, photos: IntArray) -> NgramComparison:
         """Compare each sentence with all captions of its photo; the pairs are sorted by sentence and caption."""
         count, first = self.per_photo[photos], self._first[photos]
         pairs = np.repeat(np.arange(len(sentences)), count), expand_runs(first, count)
         offset = np.cumsum(count) - count - first
         return self._compare(sentences, pairs, offset, photos, [each.by_photo for each in self.ngrams])
 
-    def compare_all(self, sentences: EncodedSentences, captions: IntArray) -> Comparison:
+    def compare_all(self, sentences: EncodedSentences, captions: IntArray) -> NgramComparison:
         """Compare each sentence with each of some captions; the pairs are a matrix of sentences × captions."""
         rows = np.arange(len(sentences))
         pairs = np.repeat(rows, len(captions)), np.tile(captions, len(rows))
@@ -258,14 +258,14 @@ class References:
         offset: IntArray,
         group: IntArray,
         postings: Sequence[Postings],
-    ) -> Comparison:
+    ) -> NgramComparison:
         """Find the n-grams that pairs share: of keys of a sentence's group, in pair offset of the sentence + column."""
         counts = _count_ngrams(sentences, lambda n, codes: self.ngrams[n].numbers(codes))
         shared = []
         for ngrams, own, entries in zip(self.ngrams, counts, postings, strict=True):
             ours, theirs, column = entries.find(ngrams.keys(group[own.sentence], own.gram))
             shared.append(_Shared(offset[own.sentence[ours]] + column, ours, theirs))
-        return Comparison(self, sentences.lengths, counts, *pairs, tuple(shared))
+        return NgramComparison(self, sentences.lengths, counts, *pairs, tuple(shared))
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,7 +278,7 @@ class _Shared:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class NgramComparison:
     """Pairs of a sentence and a reference, and the n-grams that they share."""
 
     references: References
@@ -351,7 +351,7 @@ class CaptionSet:
         return ids, EncodedSentences.of([*self.candidates, *chain.from_iterable(self.references)], ids.encode)
 
     @cached_property
-    def comparison(self) -> Comparison:
+    def comparison(self) -> NgramComparison:
         """Each candidate compared with the references of its photo; one pair for each reference."""
         n_photos = len(self.photos)
         candidates, references = self.encoded[1].split(n_photos)

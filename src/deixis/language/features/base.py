@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from os import PathLike
-from typing import Protocol, Self, TypeVar
+from dataclasses import dataclass, fields
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -22,37 +22,24 @@ CHUNK = 1024
 """Number of sentences per chunk: 74 MB of Fisher vectors."""
 
 
-class TextFeatures(Protocol):
+class TextFeatures(Storable):
     """Converts sentences to vectors of one dimension.
 
     Settings are passed to ``__init__`` and never change; fitted attributes end in ``_``.
     """
 
     @property
+    @abstractmethod
     def dimension(self) -> int:
         """Dimension of the vectors, known after `fit`."""
-        ...
 
+    @abstractmethod
     def fit(self, sentences: Sequence[Text]) -> Self:
         """Fit to sentences of the training split."""
-        ...
 
+    @abstractmethod
     def transform(self, sentences: Sequence[Text]) -> Floats:
         """Return one row of float32 per sentence."""
-        ...
-
-    def save(self, folder: str | PathLike[str]) -> None:
-        """Write a folder of arrays and JSON for `load`."""
-        ...
-
-    @classmethod
-    def load(cls, folder: str | PathLike[str]) -> Self:
-        """Read a folder that `save` wrote; the vectors are identical."""
-        ...
-
-    def to_artifact(self) -> Artifact:
-        """Content for `save`."""
-        ...
 
 
 def chunks_of(sentences: Sequence[Text]) -> Iterator[Sequence[Text]]:
@@ -81,6 +68,12 @@ def fitted(attribute: T | None, estimator: object) -> T:
     if attribute is None:
         raise DeixisError(f"{type(estimator).__name__} has not been fitted; call fit first")
     return attribute
+
+
+def settings_of(estimator: Any) -> dict[str, Any]:
+    """Return the arguments of the constructor of an estimator that is a dataclass, but for the word vectors."""
+    names = (field.name for field in fields(estimator) if field.init)
+    return {name: getattr(estimator, name) for name in names if name != "vectors"}
 
 
 def token_counts(sentences: Sequence[Text], vectors: WordVectors) -> tuple[IntArray, IntArray]:
@@ -116,7 +109,7 @@ class WordMeans:
         return means
 
 
-class MeanVector(Storable):
+class MeanVector(TextFeatures):
     """The mean of the vectors of the known words; zeros if no word is known."""
 
     KIND = "mean-vector"
@@ -144,7 +137,7 @@ class MeanVector(Storable):
         return cls(WordVectors.from_artifact(artifact.parts["vectors"]))
 
 
-class TfIdf(Storable):
+class TfIdf(TextFeatures):
     """Tf-idf vectors of unit length.
 
     A word that occurs c times in a sentence and in s of n sentences has c · (ln((1 + n) / (1 + s)) + 1). Unknown words

@@ -19,21 +19,29 @@ of every component is a Gaussian or a Laplacian, whichever has the higher likeli
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, Self
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deixis.arrays import FloatArray, Floats, to_unit_length
 from deixis.errors import DeixisError
-from deixis.language.features.base import WordMeans, chunks_of, fitted, stack_chunks, token_counts
+from deixis.language.features.base import (
+    TextFeatures,
+    WordMeans,
+    chunks_of,
+    fitted,
+    settings_of,
+    stack_chunks,
+    token_counts,
+)
 from deixis.language.vectors import WordVectors
-from deixis.storage.artifacts import Artifact, Storable
+from deixis.storage.artifacts import Artifact
 from deixis.tokens import Text
 
 Family = Literal["gaussian", "laplacian", "hybrid"]
-Count = Literal["words", "tokens"]
+CountedBy = Literal["words", "tokens"]
 
 COMPONENTS = 30
 """Number of components of a mixture in the papers."""
@@ -51,16 +59,16 @@ _ICA_ROWS_PER_BATCH = 8192
 _MIXTURE_ROWS_PER_BATCH = 1024
 
 
+@dataclass(eq=False)
 class ICA:
     """Symmetric FastICA with the contrast log cosh (Hyvärinen, 1999)."""
 
-    def __init__(self, iterations: int = 200, tolerance: float = 1e-4, seed: int = 0) -> None:
-        self.iterations = iterations
-        self.tolerance = tolerance
-        self.seed = seed
-        self.mean_: Floats | None = None
-        self.unmixing_: Floats | None = None
-        self.iterations_ = 0
+    iterations: int = 200
+    tolerance: float = 1e-4
+    seed: int = 0
+    mean_: Floats | None = field(default=None, init=False)
+    unmixing_: Floats | None = field(default=None, init=False)
+    iterations_: int = field(default=0, init=False)
 
     def fit(self, vectors: Floats, weights: FloatArray | None = None) -> Self:
         """Fit to the rows of `vectors` with weights; directions without variance are dropped."""
@@ -95,8 +103,7 @@ class ICA:
 
     def to_artifact(self) -> Artifact:
         learned = {"mean": fitted(self.mean_, self), "unmixing": fitted(self.unmixing_, self)}
-        settings = {"iterations": self.iterations, "tolerance": self.tolerance, "seed": self.seed}
-        return Artifact("ica", settings, learned)
+        return Artifact("ica", settings_of(self), learned)
 
     @classmethod
     def from_artifact(cls, artifact: Artifact) -> Self:
@@ -194,6 +201,7 @@ class Components:
         return logs
 
 
+@dataclass(eq=False)
 class Mixture:
     """A mixture of products of one-dimensional Gaussians and Laplacians.
 
@@ -201,26 +209,18 @@ class Mixture:
     `smallest_scale` times the deviation of the dimension over all data, so that no component collapses.
     """
 
-    def __init__(
-        self,
-        components: int = COMPONENTS,
-        family: Family = "hybrid",
-        *,
-        iterations: int = 100,
-        tolerance: float = 0.01,
-        smallest_scale: float = 0.01,
-        seed: int = 0,
-    ) -> None:
-        if family not in FAMILIES:
-            raise DeixisError(f"mixture: family {family!r} does not exist; choose {', '.join(FAMILIES)}")
-        self.components = components
-        self.family: Family = family
-        self.iterations = iterations
-        self.tolerance = tolerance
-        self.smallest_scale = smallest_scale
-        self.seed = seed
-        self.components_: Components | None = None
-        self.log_likelihoods_: list[float] = []
+    components: int = COMPONENTS
+    family: Family = "hybrid"
+    iterations: int = 100
+    tolerance: float = 0.01
+    smallest_scale: float = 0.01
+    seed: int = 0
+    components_: Components | None = field(default=None, init=False)
+    log_likelihoods_: list[float] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        if self.family not in FAMILIES:
+            raise DeixisError(f"mixture: family {self.family!r} does not exist; choose {', '.join(FAMILIES)}")
 
     def fit(self, vectors: Floats, weights: FloatArray | None = None, like: Floats | None = None) -> Self:
         """Fit to the rows of `vectors` with weights.
@@ -243,13 +243,10 @@ class Mixture:
             likelihoods, posteriors = _expect(learned, vectors)
             self.components_ = learned
             self.log_likelihoods_.append(float(shares @ likelihoods))
-            if len(self.log_likelihoods_) > 1 and self._last_gain() < self.tolerance:
+            if len(self.log_likelihoods_) > 1 and np.diff(self.log_likelihoods_)[-1] < self.tolerance:
                 break
             learned = self._maximize(vectors, posteriors * shares[:, None], smallest, learned)
         return self
-
-    def _last_gain(self) -> float:
-        return self.log_likelihoods_[-1] - self.log_likelihoods_[-2]
 
     def _maximize(
         self, vectors: Floats, mass: FloatArray, smallest: FloatArray, previous: Components | None
@@ -292,15 +289,7 @@ class Mixture:
         return _expect(fitted(self.components_, self), vectors)[1].astype(np.float32)
 
     def to_artifact(self) -> Artifact:
-        settings = {
-            "components": self.components,
-            "family": self.family,
-            "iterations": self.iterations,
-            "tolerance": self.tolerance,
-            "smallest_scale": self.smallest_scale,
-            "seed": self.seed,
-        }
-        return Artifact("mixture", settings, dict(vars(fitted(self.components_, self))))
+        return Artifact("mixture", settings_of(self), dict(vars(fitted(self.components_, self))))
 
     @classmethod
     def from_artifact(cls, artifact: Artifact) -> Self:
@@ -331,7 +320,8 @@ def weighted_medians(vectors: FloatArray, shares: FloatArray) -> FloatArray:
     return medians
 
 
-class FisherVectors(Storable):
+@dataclass(eq=False, repr=False)
+class FisherVectors(TextFeatures):
     """Fisher vectors of sentences over a mixture fitted to word vectors.
 
     Parameters
@@ -352,32 +342,22 @@ class FisherVectors(Storable):
         Random seed of ICA and the mixture.
     """
 
-    KIND = "fisher-vectors"
+    KIND: ClassVar[str] = "fisher-vectors"
 
-    def __init__(
-        self,
-        vectors: WordVectors,
-        *,
-        components: int = COMPONENTS,
-        family: Family = "hybrid",
-        ica: bool = True,
-        scales: bool = True,
-        count: Count = "words",
-        normalized: bool = True,
-        seed: int = 0,
-    ) -> None:
-        if count not in ("words", "tokens"):
-            raise DeixisError(f"Fisher vectors: count must be 'words' or 'tokens', not {count!r}")
-        self.vectors = vectors
-        self.components = components
-        self.family: Family = family
-        self.ica = ica
-        self.scales = scales
-        self.count: Count = count
-        self.normalized = normalized
-        self.seed = seed
-        self.ica_: ICA | None = None
-        self.mixture_: Mixture | None = None
+    vectors: WordVectors
+    components: int = COMPONENTS
+    family: Family = "hybrid"
+    ica: bool = True
+    scales: bool = True
+    count: CountedBy = "words"
+    normalized: bool = True
+    seed: int = 0
+    ica_: ICA | None = field(default=None, init=False)
+    mixture_: Mixture | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if self.count not in ("words", "tokens"):
+            raise DeixisError(f"Fisher vectors: count must be 'words' or 'tokens', not {self.count!r}")
 
     @property
     def dimension(self) -> int:
@@ -435,8 +415,7 @@ class FisherVectors(Storable):
         parts = {"vectors": self.vectors.to_artifact(), "mixture": fitted(self.mixture_, self).to_artifact()}
         if self.ica_ is not None:
             parts["ica"] = self.ica_.to_artifact()
-        names = ("components", "family", "ica", "scales", "count", "normalized", "seed")
-        return Artifact(self.KIND, {name: getattr(self, name) for name in names}, parts=parts)
+        return Artifact(self.KIND, settings_of(self), parts=parts)
 
     @classmethod
     def from_artifact(cls, artifact: Artifact) -> Self:

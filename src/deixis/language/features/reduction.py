@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Self
@@ -17,12 +18,13 @@ from deixis.language.features.base import (
     TextFeatures,
     TfIdf,
     fitted,
+    settings_of,
     stack_chunks,
     transform_in_chunks,
 )
 from deixis.language.features.fisher import COMPONENTS, FisherVectors
 from deixis.language.vectors import WordVectors
-from deixis.storage.artifacts import Artifact, Storable, damaged, read_artifact
+from deixis.storage.artifacts import Artifact, damaged, read_artifact
 from deixis.tokens import Text
 
 MAX_EXACT_DIMENSION = 4000
@@ -31,6 +33,7 @@ HGLMM_DIMENSION = 6000
 """Dimension of HGLMM Fisher vectors after PCA in the papers."""
 
 
+@dataclass(eq=False)
 class PCA:
     """Principal component analysis of data that comes in chunks.
 
@@ -38,15 +41,14 @@ class PCA:
     orthonormal rows, sorted by descending variance.
     """
 
-    def __init__(self, dimension: int, *, steps: int = 2, exact: bool | None = None, seed: int = 0) -> None:
-        self.dimension = dimension
-        self.steps = steps
-        self.exact = exact
-        self.seed = seed
-        self.mean_: Floats | None = None
-        self.components_: Floats | None = None
-        self.variances_: Floats | None = None
-        self.total_variance_ = 0.0
+    dimension: int
+    steps: int = 2
+    exact: bool | None = None
+    seed: int = 0
+    mean_: Floats | None = field(default=None, init=False)
+    components_: Floats | None = field(default=None, init=False)
+    variances_: Floats | None = field(default=None, init=False)
+    total_variance_: float = field(default=0.0, init=False)
 
     def fit(self, chunks: Iterable[Floats]) -> Self:
         """Fit to rows that come in chunks, in one pass."""
@@ -84,19 +86,17 @@ class PCA:
         return np.asarray(reduced, dtype=np.float32)
 
     def to_artifact(self) -> Artifact:
-        settings = {"dimension": self.dimension, "steps": self.steps, "exact": self.exact, "seed": self.seed}
         learned = {
             "mean": fitted(self.mean_, self),
             "components": fitted(self.components_, self),
             "variances": fitted(self.variances_, self),
             "total_variance": np.array(self.total_variance_),
         }
-        return Artifact("pca", settings, learned)
+        return Artifact("pca", settings_of(self), learned)
 
     @classmethod
     def from_artifact(cls, artifact: Artifact) -> Self:
-        settings = dict(artifact.settings)
-        pca = cls(settings.pop("dimension"), **settings)
+        pca = cls(**artifact.settings)
         arrays = artifact.arrays
         pca.mean_, pca.components_ = np.asarray(arrays["mean"]), arrays["components"]
         pca.variances_, pca.total_variance_ = np.asarray(arrays["variances"]), float(arrays["total_variance"])
@@ -156,7 +156,7 @@ def _fix_signs(components: Floats) -> Floats:
     return components
 
 
-class Reduced(Storable):
+class Reduced(TextFeatures):
     """Other text features, fitted together with PCA and reduced by it.
 
     `max_dimension` is reached only with more sentences and more features than that.

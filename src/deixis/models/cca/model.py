@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -140,14 +140,14 @@ class CCA(Storable, Embedder):
         raise DeixisError("CCA: give X, Y or both")
 
     def prepare_visual(self, features: ArrayLike) -> Floats:
-        return to_unit_length(self._project_visual(features) * self._weights())
+        return to_unit_length(self._project("x", features) * self._weights())
 
     def prepare_text(self, features: ArrayLike) -> Floats:
-        return to_unit_length(self._project_text(features) * self._weights())
+        return to_unit_length(self._project("y", features) * self._weights())
 
     def score(self, X: ArrayLike, Y: ArrayLike) -> float:  # noqa: N803
         """Return the correlation of the two sides on these pairs, averaged over the dimensions; at most 1."""
-        visual, text = self._project_visual(X).astype(np.float64), self._project_text(Y).astype(np.float64)
+        visual, text = (self._project(*each).astype(np.float64) for each in (("x", X), ("y", Y)))
         if len(visual) != len(text) or len(visual) < 2:
             raise DeixisError(f"CCA: {len(visual):,} rows and {len(text):,} rows are no pairs to correlate")
         visual -= visual.mean(axis=0)
@@ -177,11 +177,14 @@ class CCA(Storable, Embedder):
     def _weights(self) -> Floats:
         return fitted(self.correlations_, self) ** np.float32(self.correlation_power)
 
-    def _project_visual(self, features: ArrayLike) -> Floats:
-        return _projected(_rows(features, "X"), "X", fitted(self.x_mean_, self), fitted(self.x_projection_, self))
-
-    def _project_text(self, features: ArrayLike) -> Floats:
-        return _projected(_rows(features, "Y"), "Y", fitted(self.y_mean_, self), fitted(self.y_projection_, self))
+    def _project(self, side: Literal["x", "y"], features: ArrayLike) -> Floats:
+        rows = _rows(features, side.upper())
+        mean, projection = (fitted(getattr(self, f"{side}_{name}_"), self) for name in ("mean", "projection"))
+        _refuse_other_width(rows, side.upper(), len(mean))
+        projected = np.empty((len(rows), projection.shape[1]), dtype=np.float32)
+        for block in blocks(len(rows)):
+            np.matmul((rows[block] - mean).astype(np.float32, copy=False), projection, out=projected[block])
+        return projected
 
 
 def blocks(count: int) -> Iterator[slice]:
@@ -218,14 +221,6 @@ def _signs(directions: Doubles) -> Doubles:
     """Return the signs that make the largest number of each direction positive, as signs are arbitrary."""
     largest = np.argmax(np.abs(directions), axis=0)
     return np.where(directions[largest, np.arange(directions.shape[1])] < 0, -1.0, 1.0)
-
-
-def _projected(rows: FloatRows, name: str, mean: Floats, projection: Floats) -> Floats:
-    _refuse_other_width(rows, name, len(mean))
-    projected = np.empty((len(rows), projection.shape[1]), dtype=np.float32)
-    for block in blocks(len(rows)):
-        np.matmul((rows[block] - mean).astype(np.float32, copy=False), projection, out=projected[block])
-    return projected
 
 
 class Stacked(Storable, Embedder):

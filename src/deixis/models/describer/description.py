@@ -23,7 +23,7 @@ from PIL import Image
 from deixis import geometry
 from deixis.arrays import Floats, logistic, to_unit_length
 from deixis.errors import DeixisError
-from deixis.geometry import Boxes
+from deixis.geometry import XYXY, Boxes
 from deixis.language.sentence import Sentence
 from deixis.models.arguments import PhotoLike, check_count, check_path, open_image
 from deixis.models.base import RegionInputs
@@ -81,8 +81,6 @@ FUNCTION_WORDS = frozenset(
     )
 )
 """Words that do not change the meaning of a phrase ("a dog", "the dog") and mean nothing alone."""
-
-Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
@@ -206,7 +204,7 @@ class RegionDescription:
         The most probable first, each different from the others; none if no phrase fits.
     """
 
-    box: Box
+    box: XYXY
     phrases: tuple[DescribingPhrase, ...]
 
     def as_json(self) -> dict[str, Any]:
@@ -456,7 +454,7 @@ def draw_descriptions(photo: Image.Image, regions: Sequence[RegionDescription], 
     return draw_grounding(photo, lines)
 
 
-def parse_region(text: str) -> Box:
+def parse_region(text: str) -> XYXY:
     """Parse a box that a user typed."""
     try:
         x1, y1, x2, y2 = (float(side) for side in text.split(","))
@@ -465,7 +463,7 @@ def parse_region(text: str) -> Box:
     return x1, y1, x2, y2
 
 
-def clip_region(region: Sequence[float], size: tuple[int, int]) -> Box:
+def clip_region(region: Sequence[float], size: tuple[int, int]) -> XYXY:
     """Clip a region to a photo of the given width and height; refuse it if nothing is left."""
     try:
         sides = [float(side) for side in region]

@@ -31,8 +31,8 @@ from deixis.evaluation.captions.ngrams import (
     CIDER_SCALE,
     MAX_NGRAM,
     CaptionSet,
-    Comparison,
     EncodedSentences,
+    NgramComparison,
     Numbering,
     References,
     sum_by_group,
@@ -51,7 +51,6 @@ from deixis.tokens import Text, words, words_of
 from deixis.vision.encoder import FeatureMap
 
 if TYPE_CHECKING:
-    from deixis.arrays import IntArray
     from deixis.models.photo_features import PhotoFeatures
 
 
@@ -352,7 +351,7 @@ class CaptionSimilarity:
         """CIDEr-D (0 to 10) of each sentence (row) with each of these captions (column) as its only reference."""
         return CIDER_SCALE * self._compare(sentences, captions).cider().reshape(len(sentences), len(captions))
 
-    def _compare(self, sentences: Sequence[Sequence[str]], captions: IntArray) -> Comparison:
+    def _compare(self, sentences: Sequence[Sequence[str]], captions: IntArray) -> NgramComparison:
         return self._references.compare_all(EncodedSentences.of(sentences, self._ids.look_up), captions)
 
     def _matches(self, sentences: Sequence[Sequence[str]], captions: IntArray) -> Iterator[FloatArray]:

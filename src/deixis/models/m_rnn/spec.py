@@ -150,13 +150,7 @@ class CaptionDataSettings(PhotoDataSettings):
 
 # The paper states no training schedule; this one is ours.
 TRAINING = TrainSettings(
-    epochs=20,
-    batch_size=64,
-    learning_rate=1e-3,
-    lr_schedule="cosine",
-    max_grad_norm=5.0,
-    weight_decay=1e-5,
-    patience=4,
+    epochs=20, batch_size=64, learning_rate=1e-3, lr_schedule="cosine", max_grad_norm=5.0, weight_decay=1e-5, patience=4
 )
 
 SPEC = ModelSpec(

@@ -60,11 +60,7 @@ class SavedNetwork:
     def __init__(self, artifact: Artifact, channels: int, device: str) -> None:
         self.folder = artifact.folder
         self.channels = channels
-        self.functions = Functions(
-            artifact=artifact,
-            make_module=lambda: _make_network(artifact),
-            device=device,
-        )
+        self.functions = Functions(artifact=artifact, make_module=lambda: _make_network(artifact), device=device)
 
     def __call__(self, pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         outputs = self.functions.in_parallel("encode", pixels)

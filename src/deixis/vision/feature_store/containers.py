@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 
 from deixis.errors import DatasetError, short_reason
 from deixis.storage.archives import MAX_RATIO
-from deixis.storage.checksums import CheckedFile, TensorFile
-from deixis.storage.files import READ_ERRORS
+from deixis.storage.checksums import READ_ERRORS, CheckedFile, TensorFile
 
 ID_NAMES = ("ids", "names", "files", "filenames", "file_names", "images", "image_ids", "photo_ids", "id")
 """Accepted names of the list of photo names."""

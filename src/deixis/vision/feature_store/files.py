@@ -19,8 +19,8 @@ from deixis import __version__
 from deixis.arrays import Floats
 from deixis.errors import DeixisError, short_reason
 from deixis.storage.atomic import new_file
-from deixis.storage.checksums import CheckedFile, FileChecks, TensorFile, seal, unseal
-from deixis.storage.files import READ_ERRORS, hash_file, read_regular
+from deixis.storage.checksums import READ_ERRORS, CheckedFile, FileChecks, TensorFile, seal, unseal
+from deixis.storage.files import hash_file, read_regular
 from deixis.storage.progress import OnProgress
 from deixis.vision.encoder import FeatureMap
 from deixis.vision.proposals import Proposals

@@ -64,7 +64,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Table(Generic[T]):
+class NamedValues(Generic[T]):
     """Values of each photo in a file: `read` takes the index of a name."""
 
     names: list[str]
@@ -72,7 +72,7 @@ class Table(Generic[T]):
 
 
 @contextmanager
-def open_vectors(path: Path, ids: list[str] | None = None, block_size: int = _BLOCK) -> Iterator[Table[Floats]]:
+def open_vectors(path: Path, ids: list[str] | None = None, block_size: int = _BLOCK) -> Iterator[NamedValues[Floats]]:
     """Open a file of photo vectors. `ids` are the names of the photos, if the file has none."""
     with open_arrays(path, ids) as arrays:
         with readable(path):
@@ -87,7 +87,7 @@ def open_vectors(path: Path, ids: list[str] | None = None, block_size: int = _BL
             with readable(path), np.errstate(over="ignore"):
                 return np.ascontiguousarray(read(begin, min(begin + block_size, len(names))), dtype=np.float32)
 
-        yield Table(names, lambda row: block(row // block_size)[row % block_size])
+        yield NamedValues(names, lambda row: block(row // block_size)[row % block_size])
 
 
 def _vectors(arrays: Arrays) -> tuple[list[str], int, Callable[[int, int], NDArray[Any]]]:
@@ -131,7 +131,7 @@ class ImportedRegions:
 @contextmanager
 def open_regions(
     path: Path, boxes: Path | None = None, ids: list[str] | None = None
-) -> Iterator[Table[ImportedRegions]]:
+) -> Iterator[NamedValues[ImportedRegions]]:
     """Open a file or folder of region features; `boxes` is a file with the boxes, if they are not in it."""
     if path.is_dir():
         yield _open_folder(path)
@@ -153,10 +153,10 @@ def open_regions(
             with readable(path):
                 return _read_regions(path, layout.read(index))
 
-        yield Table(layout.names, read)
+        yield NamedValues(layout.names, read)
 
 
-def _open_folder(folder: Path) -> Table[ImportedRegions]:
+def _open_folder(folder: Path) -> NamedValues[ImportedRegions]:
     files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _SUFFIXES)
     if not files:
         raise DatasetError(f"{folder}: has no files of regions ({', '.join(_SUFFIXES)})")
@@ -165,7 +165,7 @@ def _open_folder(folder: Path) -> Table[ImportedRegions]:
         with open_arrays(files[index]) as arrays, readable(files[index]):
             return _read_regions(files[index], _known(arrays.numbers))
 
-    return Table([path.stem for path in files], read)
+    return NamedValues([path.stem for path in files], read)
 
 
 def _known(arrays: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def _known(arrays: Mapping[str, Any]) -> dict[str, Any]:
     return {key: array for key, array in found.items() if array is not None}
 
 
-Layout = Table[Mapping[str, Any]]
+Layout = NamedValues[Mapping[str, Any]]
 """The arrays of each photo, by the keys of `ARRAYS`."""
 
 
@@ -187,7 +187,7 @@ def _layout(arrays: Arrays, known: Mapping[str, Any]) -> Layout:
             return _flat_layout(arrays, known)
     if groups:
         names = list(groups)
-        return Table(names, lambda index: _known(groups[names[index]]))
+        return NamedValues(names, lambda index: _known(groups[names[index]]))
     listed = (list_shapes(arrays.numbers) or "no numbers")[:200]
     raise DatasetError(f"{arrays.path}: no features and boxes of regions (found: {listed})")
 
@@ -207,7 +207,7 @@ def _padded_layout(arrays: Arrays, known: Mapping[str, Any]) -> Layout:
     if len(features) != len(boxes) or len(features) != len(names):
         counts = f"features of {len(features):,} photos, boxes of {len(boxes):,} and {len(names):,} names"
         raise DatasetError(f"{arrays.path}: {counts} do not fit")
-    return Table(names, lambda index: _of_photo(known, index, index))
+    return NamedValues(names, lambda index: _of_photo(known, index, index))
 
 
 def _flat_layout(arrays: Arrays, known: Mapping[str, Any]) -> Layout:
@@ -224,7 +224,9 @@ def _flat_layout(arrays: Arrays, known: Mapping[str, Any]) -> Layout:
             "give the regions of each photo as pos_boxes or counts"
         )
     # The counts of a photo are those of padding, which there is none of.
-    return Table(names, lambda index: {**_of_photo(known, index, slice(*ranges[index])), "counts": np.array(total)})
+    return NamedValues(
+        names, lambda index: {**_of_photo(known, index, slice(*ranges[index])), "counts": np.array(total)}
+    )
 
 
 def _read_regions(path: Path, arrays: Mapping[str, Any]) -> ImportedRegions:
@@ -341,7 +343,7 @@ def import_features(
     about = {photo: details for photo, *details in zip(*columns, strict=True)}
     names = read_names(ids) if ids else None
     with ExitStack() as stack:
-        tables: dict[Path, Table[Any]] = {}
+        tables: dict[Path, NamedValues[Any]] = {}
         if regions is not None:
             tables[regions] = stack.enter_context(open_regions(regions, boxes, names))
         if photos is not None:
