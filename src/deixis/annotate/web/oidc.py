@@ -35,7 +35,7 @@ from deixis.annotate.project import Project
 from deixis.annotate.web.context import AppContext, Context, errors, limit_address
 from deixis.annotate.web.schemas import SignInRequest, SignInResponse
 from deixis.errors import DeixisError
-from deixis.storage.files import READ_ERRORS
+from deixis.storage.checksums import READ_ERRORS
 from deixis.storage.remote import is_loopback, split_url
 
 CALLBACK = "/api/oidc/callback"
