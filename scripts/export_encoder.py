@@ -146,7 +146,7 @@ def main() -> None:
     write_two_branch(weights, about["training"], arrays, chosen.out / "encoder", chosen.out / "two-branch")
     if chosen.fast:
         small = {name: tensor.float() for name, tensor in load_file(chosen.fast / "tiny.safetensors").items()}
-        taught = json.loads((chosen.fast / "tiny.json").read_text())
+        taught = json.loads((chosen.fast / "tiny.json").read_text()) | {"learned_from": about["learned_from"]}
         write_encoder(TinyViT(TinyViTShape()), small, 224, chosen.out / "fast", taught, chosen.int8)
 
 
