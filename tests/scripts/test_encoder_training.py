@@ -10,16 +10,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import unpack_photos
 from average_models import average_towers
 from check_training import renumbered
 from coco_texts import CocoPhoto, things_of
 from encoder_data import draw_groups, photos_without_text, read_photos, source_shares
-from encoder_losses import Losses, iou, kept_boxes, nms
+from encoder_losses import Losses, box_targets, iou, kept_boxes, nms
 from encoder_steps import Checkpoint, Pace, settings_from
 from encoder_towers import PhotoTower, TextTower, WordTable, load_towers, read_towers, save_towers
 from PIL import Image
 from ship_model import ship_part
 from torch import Tensor, nn
+from train_captioner import views_of
 from train_encoder import Settings
 
 from deixis.storage.artifacts import Artifact, read_artifact, write_artifact
@@ -156,6 +158,45 @@ def test_photos_are_read_in_the_order_of_the_files_from_all_parts(tmp_path: Path
         read_photos(tmp_path, ["a.jpg", "e.jpg"], "cpu")
     examples = {"train_files": np.array(["c.webp"]), "dev_files": np.array(["a.jpg"])}
     assert photos_without_text(tmp_path, examples) == ["coco2017/b", "d"]
+
+
+def test_decoded_packs_are_read_like_those_that_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pack(tmp_path / "photos_00.npz", {"a": 10, "coco2017/b": 20, "c": 30})
+    files = ["c.webp", "coco2017/b.jpg", "a.jpg"]
+    before = read_photos(tmp_path, files, "cpu")
+    arguments = ["", str(tmp_path / "photos_00.npz"), "--images", str(tmp_path / "images"), "--processes", "2"]
+    monkeypatch.setattr("sys.argv", arguments)
+    unpack_photos.main()
+    monkeypatch.setattr("encoder_data.decode", None)  # nothing is decoded again
+    assert torch.equal(read_photos(tmp_path, files, "cpu"), before)
+    with Image.open(tmp_path / "images" / "coco2017" / "b.webp") as photo:
+        assert photo.getpixel((0, 0)) == (20, 0, 0)
+
+
+def test_views_of_photos_with_sides_in_their_captions_are_not_mirrored() -> None:
+    torch.manual_seed(0)
+    mirrored = torch.arange(200) % 2.0
+    flips = [views_of(torch.arange(200), number, mirrored).flip for number in range(3)]
+    assert all((flip[::2] == 1).all() for flip in flips)
+    whole, mirror, part = (int((flip == -1).sum()) for flip in flips)
+    assert (whole, mirror) == (0, 100)
+    assert 0 < part < 100
+
+
+def test_anchors_find_the_gold_box_that_overlaps_them_most() -> None:
+    torch.manual_seed(0)
+    corner = torch.rand(60, 2) * 0.6
+    anchors = torch.cat([corner, corner + 0.1 + torch.rand(60, 2) * 0.3], dim=1)
+    gold = torch.stack([anchors[[3, 7]], torch.stack([anchors[5], -torch.ones(4)]), -torch.ones(2, 4)])
+    found = box_targets(anchors, gold)
+    assert found.positive[0, [3, 7]].all()
+    assert torch.equal(found.boxes[0, [3, 7]], anchors[[3, 7]])
+    assert found.positive[1, 5]
+    assert not found.positive[2].any()
+    assert not found.near[2].any()
+    for row in range(60):  # near is an overlap of more than 0.2 with any gold box
+        assert found.near[0, row] == bool(iou(anchors[row : row + 1], gold[0]).max() > 0.2)
+    assert len(box_targets(anchors, gold[:0]).boxes) == 0
 
 
 def test_pairs_of_photos_and_nouns_are_renumbered() -> None:
