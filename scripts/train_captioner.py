@@ -35,12 +35,8 @@ BATCH = 512
 SMALLEST = 0.5
 
 
-def packed_id(file: str) -> str:
-    """Return what the packs call the photo of a data set."""
-    return Path(file).stem
-
-
 def packs_by_stem(photos: Path) -> dict[str, str]:
+    """Return the ids of packed photos by the stem of their files."""
     names = [str(name) for path in sorted(photos.glob("photos_*.npz")) for name in np.load(path)["ids"]]
     return {Path(name).name: name for name in names}
 
@@ -66,7 +62,8 @@ def encode_views(encoder: str, pixels: Tensor, mirrored: Tensor, views: int, gri
     out.mkdir(parents=True)
     vectors = np.lib.format.open_memmap(out / "vectors.npy", "w+", np.float32, (rows, opened.channels))
     cells = np.lib.format.open_memmap(out / "cells.npy", "w+", np.float16, (rows, grid * grid, opened.channels))
-    mean, deviation = (torch.tensor(each, device=pixels.device)[:, None, None] for each in network_scale(network))
+    scale = (network.scale.mean, network.scale.deviation)
+    mean, deviation = (torch.tensor(each, device=pixels.device)[:, None, None] for each in scale)
     for photos in torch.arange(len(pixels), device=pixels.device).split(BATCH):
         for number in range(views):
             seen = views_of(photos, number, mirrored[photos]).pixels(pixels[photos], side, light=number > 1)
@@ -76,10 +73,6 @@ def encode_views(encoder: str, pixels: Tensor, mirrored: Tensor, views: int, gri
             vectors[at] = found.mean(dim=(2, 3)).cpu().numpy()
             pooled = torch.einsum("gr,ncrk,hk->nghc", pool, found, pool)
             cells[at] = pooled.flatten(1, 2).half().cpu().numpy()
-
-
-def network_scale(network: torch.nn.Module) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    return network.scale.mean, network.scale.deviation
 
 
 def main() -> None:
@@ -102,7 +95,7 @@ def main() -> None:
     device = chosen_device("auto")
     if not chosen.views.is_dir():
         named = packs_by_stem(chosen.photos)
-        files = [named[packed_id(str(photo.file))] for photo in photos]
+        files = [named[Path(str(photo.file)).stem] for photo in photos]
         texts = [{token.text.lower() for each in photo.sentences for token in each.tokens} for photo in photos]
         mirrored = torch.tensor([float(not SIDES & words) for words in texts], device=device)
         pixels = read_photos(chosen.photos, files, str(device))

@@ -126,7 +126,6 @@ class Batch:
     shown: Tensor
     texts: Texts
     marked: Tensor
-    boxes: Tensor
     jittered: Tensor
     targets: BoxTargets
     phrases: Phrases
@@ -245,7 +244,6 @@ class Training:
             shown=shown,
             texts=Texts.padded([captions, self.noun_texts(drawn), *self.text_pairs(), phrases.names]),
             marked=marked,
-            boxes=boxes,
             jittered=boxes.gather(1, picked[..., None].expand(-1, -1, 4)),
             targets=box_targets(self.anchors, boxes),
             phrases=phrases,
